@@ -10,8 +10,9 @@ export function runServer(
   environment: Record<string, string>,
   last = /$^/,
   options: readonly string[] = [],
+  argumentsFor: (words: readonly string[]) => string[] = nodeArguments,
 ): Promise<ExitResult> {
-  return runServerWhile(environment, last, async () => {}, options);
+  return runServerWhile(environment, last, async () => {}, options, argumentsFor);
 }
 
 /** Runs the server, calls `use` once it has printed `ready`, and stops it. Rejects if `use` rejects. */
@@ -20,8 +21,10 @@ export async function runServerWhile(
   ready: RegExp,
   use: () => Promise<void>,
   options: readonly string[] = [],
+  argumentsFor: (words: readonly string[]) => string[] = nodeArguments,
 ): Promise<ExitResult> {
-  const child = spawn(process.execPath, nodeArguments(['start', ...options]), { env: environment });
+  const args = argumentsFor(['start', ...options]);
+  const child = spawn(process.execPath, args, { env: environment });
   let [stdout, stderr] = ['', ''];
   let used: Promise<void> | undefined;
   child.stdout.on('data', (text) => {
