@@ -43,34 +43,29 @@ const requireHttp: Plugin = {
   },
 };
 
-/** The image compiles the last two, which `cli` loads when it must. */
-const ENTRIES = ['cli', 'command-line', 'main', 'argument-worker'].map((name) => `src/${name}.ts`);
-
-/** `more` are modules that share their parts with those of the program. Returns the paths of all sources. */
-export async function buildProgram(output: string, more: readonly string[] = []) {
-  const { metafile } = await build({
-    absWorkingDir: ROOT,
-    entryPoints: [...ENTRIES, ...more],
-    // All in one folder at the depth of src/, so that paths relative to the package are the same.
-    outdir: output,
-    entryNames: '[name]',
-    bundle: true,
-    splitting: true,
-    format: 'esm',
-    platform: 'node',
-    // Names of the parts depend on paths, which must not depend on where the packages are.
-    preserveSymlinks: true,
-    target: 'node22.19',
-    minifySyntax: true,
-    minifyWhitespace: true,
-    legalComments: 'none',
-    banner: { js: COMMON_JS },
-    plugins: [keepNames, requireHttp],
-    metafile: true,
-    logLevel: 'warning',
-  });
-  return Object.keys(metafile.inputs);
-}
+rmSync(OUTPUT, { recursive: true, force: true });
+const { metafile } = await build({
+  absWorkingDir: ROOT,
+  // The image compiles the last two, which `cli` loads when it must.
+  entryPoints: ['cli', 'command-line', 'main', 'argument-worker'].map((name) => `src/${name}.ts`),
+  // All in one folder at the depth of src/, so that paths relative to the package are the same.
+  outdir: OUTPUT,
+  bundle: true,
+  splitting: true,
+  format: 'esm',
+  platform: 'node',
+  // Names of the parts depend on paths, which must not depend on where the packages are.
+  preserveSymlinks: true,
+  target: 'node22.19',
+  minifySyntax: true,
+  minifyWhitespace: true,
+  legalComments: 'none',
+  banner: { js: COMMON_JS },
+  plugins: [keepNames, requireHttp],
+  metafile: true,
+  logLevel: 'warning',
+});
+writeFileSync(join(OUTPUT, 'licenses.txt'), licensesOf(Object.keys(metafile.inputs)));
 
 /** The licenses of the bundled packages, which must accompany their code. */
 function licensesOf(inputs: readonly string[]): string {
@@ -86,10 +81,4 @@ function licensesOf(inputs: readonly string[]): string {
     return [`${name} ${version} (${license})`, ...files.toSorted().map(read)].join('\n\n');
   });
   return `${[...new Set(texts)].toSorted().join(`\n\n${'-'.repeat(80)}\n\n`)}\n`;
-}
-
-if (import.meta.main) {
-  rmSync(OUTPUT, { recursive: true, force: true });
-  const sources = await buildProgram(OUTPUT);
-  writeFileSync(join(OUTPUT, 'licenses.txt'), licensesOf(sources));
 }

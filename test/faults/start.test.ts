@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
+import { join } from 'node:path';
 import { expect } from 'chai';
 import { STORE_TIMEOUTS } from '../../src/store/timeout.ts';
 import { startPersistentRedis } from '../support/faults/persistent-redis.ts';
@@ -10,9 +11,11 @@ import { startRedis } from '../support/redis-server.ts';
 import { createDeployment, type Deployment, startDeployment } from '../support/system.ts';
 import { until } from '../support/until.ts';
 
+const IMPATIENT_STORE = join(import.meta.dirname, '../support/faults/impatient-store.ts');
+
 /** Runs the server until it exits, which it does soon if it cannot open its store. */
 async function run({ environment }: Deployment): Promise<{ code: number | null; output: string }> {
-  const child = spawn(process.execPath, nodeArguments(['start'], ['faults/impatient-store']), {
+  const child = spawn(process.execPath, nodeArguments(['start'], ['--import', IMPATIENT_STORE]), {
     env: environment,
     stdio: ['ignore', 'pipe', 'pipe'],
   });

@@ -3,7 +3,6 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
 import { runServer } from '../support/main-process.ts';
-import { sourceArguments } from '../support/node-arguments.ts';
 import { createDeployment, type Deployment } from '../support/system.ts';
 import {
   startTraceCollector,
@@ -36,7 +35,7 @@ describe('TRC-06 Loading of OpenTelemetry', () => {
 
   async function run(settings: Record<string, string>): Promise<string> {
     const environment = { ...place.environment, ...settings, NODE_OPTIONS: WATCHING };
-    const { stdout, stderr } = await runServer(environment, /Ctrl-C/, [], sourceArguments);
+    const { stdout, stderr } = await runServer(environment, /Ctrl-C/);
     expect(stdout).to.include('is running');
     return stderr;
   }

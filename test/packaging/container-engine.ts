@@ -16,12 +16,10 @@ import { basename, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { parse, parseAllDocuments } from 'yaml';
 import { z } from 'zod';
-import { builtProgram } from '../support/built-program.ts';
 import { REDIS, requireProgram } from '../support/programs.ts';
 import { until } from '../support/until.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
-const PROGRAM = join(builtProgram() ?? ROOT, 'src/gatehouse.js');
 
 type Environment = Record<string, string>;
 
@@ -121,7 +119,7 @@ function inContainer({ folder, ports }: Engine, container: Container, words: rea
     );
   const [program, ...rest] = words;
   if (program !== 'gatehouse') throw new WrongUsage(`the image has no command ${program}`);
-  return { env, args: [PROGRAM, ...rest.map(placed)], cwd: data };
+  return { env, args: [join(ROOT, 'src/gatehouse.js'), ...rest.map(placed)], cwd: data };
 }
 
 function newFolder(path: string): string {

@@ -18,7 +18,6 @@ import { startStrictProvider } from '../doctor/strict-provider.ts';
 import { startTlsProxy } from '../doctor/tls-proxy.ts';
 import { makeCertificate } from '../oauth/metadata-documents/certificate.ts';
 import { temporaryDirectory } from '../settings/settings-file.ts';
-import { BUILT_PROGRAM } from '../support/built-program.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { startRedis, type RedisServer } from '../support/redis-server.ts';
@@ -32,8 +31,6 @@ const [DOCUMENT, README] = ['operating.md', 'README.md'].map((name) =>
 const ENGINE = join(import.meta.dirname, 'container-engine.ts');
 const CLIENT_SECRET = 'the-secret-of-gatehouse-at-the-provider';
 const run = promisify(execFile);
-/** The program that a run of all tests built, and what is compiled. */
-const OF_THE_RUN = [BUILT_PROGRAM, 'NODE_COMPILE_CACHE'];
 /** The commands of a section. */
 function blocksOf(heading: string, document = DOCUMENT): string[] {
   const [, section = ''] = new RegExp(`^##+ ${heading}\n([\\s\\S]*?)^##`, 'm').exec(document) ?? [];
@@ -74,7 +71,6 @@ async function openPlace() {
     startStrictProvider(idp, certificate, registered),
   ]);
   const env = {
-    ...Object.fromEntries(OF_THE_RUN.map((name) => [name, process.env[name]])),
     PATH: [programs, process.env.PATH].join(':'),
     ENGINE: JSON.stringify(engine),
     NODE_EXTRA_CA_CERTS: authority,

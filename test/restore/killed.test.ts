@@ -1,6 +1,7 @@
 // A replay that is killed, and repeated.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { expect } from 'chai';
 import { nodeArguments } from '../support/node-arguments.ts';
 import { recordSoak, SOAK } from '../support/soak.ts';
@@ -8,6 +9,7 @@ import { STORES } from '../support/system.ts';
 import { openRestorable, type Restorable } from './restorable.ts';
 import { PEOPLE_FILE, type Prepared, SCENARIOS } from './scenarios.ts';
 
+const KILL = join(import.meta.dirname, '../support/kill-before-write.ts');
 /** With SOAK=1, before each of its writes. */
 const KILLED_AT = SOAK ? Array.from({ length: 200 }, (_, n) => n + 1) : [2, 7];
 
@@ -33,7 +35,7 @@ for (const kind of STORES)
 
     /** Resolves to the signal, or to the exit code of a replay that had fewer writes. */
     async function killedAt(write: number): Promise<unknown> {
-      const args = nodeArguments(['restore', '--replay', file], ['kill-before-write']);
+      const args = nodeArguments(['restore', '--replay', file], ['--import', KILL]);
       const env = { ...place.deployment.environment, KILL_AT: String(write) };
       const child = spawn(process.execPath, args, { env, stdio: 'ignore' });
       const [code, signal] = await once(child, 'close');

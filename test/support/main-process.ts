@@ -10,9 +10,8 @@ export function runServer(
   environment: Record<string, string>,
   last = /$^/,
   options: readonly string[] = [],
-  argumentsFor: (words: readonly string[]) => string[] = nodeArguments,
 ): Promise<ExitResult> {
-  return runServerWhile(environment, last, async () => {}, options, argumentsFor);
+  return runServerWhile(environment, last, async () => {}, options);
 }
 
 /** Runs the server, calls `use` once it has printed `ready`, and stops it. Rejects if `use` rejects. */
@@ -21,10 +20,8 @@ export async function runServerWhile(
   ready: RegExp,
   use: () => Promise<void>,
   options: readonly string[] = [],
-  argumentsFor: (words: readonly string[]) => string[] = nodeArguments,
 ): Promise<ExitResult> {
-  const args = argumentsFor(['start', ...options]);
-  const child = spawn(process.execPath, args, { env: environment });
+  const child = spawn(process.execPath, nodeArguments(['start', ...options]), { env: environment });
   let [stdout, stderr] = ['', ''];
   let used: Promise<void> | undefined;
   child.stdout.on('data', (text) => {

@@ -5,7 +5,6 @@ import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, statfsSync } f
 import { availableParallelism, tmpdir } from 'node:os';
 import { dirname, join, resolve, sep } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
-import { BUILT_PROGRAM, buildTestProgram } from './built-program.ts';
 import { findProgram, installPrograms, PROGRAMS } from './programs.ts';
 import { inMinutes, type Outcome } from './reporter.ts';
 import type { SoakResult } from './soak.ts';
@@ -65,20 +64,16 @@ console.log(`With ${PROGRAMS.map((program) => findProgram(program)).join(', ')}`
 const scratch = mkdtempSync(join(temporaryFolder(), 'gatehouse-tests-'));
 const outcomeFile = join(scratch, 'outcome.json');
 const soakFile = join(scratch, 'soak.jsonl');
-const isComplete = program.args.length === 0 && grep === undefined;
-/** What all files and the processes that they start run, compiled once. Other runs have the source. */
-const programFolder = isComplete ? join(scratch, 'program') : ROOT;
 const environment: NodeJS.ProcessEnv = {
   ...process.env,
   TMPDIR: scratch,
-  NODE_COMPILE_CACHE: join(programFolder, 'node_modules/.cache/gatehouse'),
-  ...(isComplete ? { [BUILT_PROGRAM]: programFolder } : {}),
+  // All files, and the processes that they start, compile the source once.
+  NODE_COMPILE_CACHE: join(ROOT, 'node_modules/.cache/gatehouse'),
   ...(soak ? { SOAK: '1', SOAK_RESULTS: soakFile } : {}),
 };
 
 try {
   const started = Date.now();
-  if (isComplete) await buildTestProgram(programFolder);
   const alone = files.filter((file) => soak || imports(file, 'deadlines.ts'));
   const together = files.filter((file) => !alone.includes(file));
   const outcomes: Outcome[] = [];

@@ -1,9 +1,9 @@
 // One Gatehouse process of a larger system.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { until } from '../until.ts';
 import { freePorts } from '../free-ports.ts';
-import type { Preloaded } from '../built-program.ts';
 import { nodeArguments } from '../node-arguments.ts';
 import type { ClockChange } from './process-clock.ts';
 import { ASK_FOR_MEMORY, type HeldMemory } from './process-memory.ts';
@@ -35,10 +35,10 @@ const ROLES: Record<string, readonly HostName[]> = {
   'resource-server': ['RESOURCE'],
   management: ['MANAGEMENT'],
 };
-const CLOCK = 'scale-out/process-clock';
-const MEMORY = 'scale-out/process-memory';
+const CLOCK = join(import.meta.dirname, 'process-clock.ts');
+const MEMORY = join(import.meta.dirname, 'process-memory.ts');
 /** Raises the timeouts of the store. */
-export const PATIENT_STORE = 'scale-out/patient-store';
+export const PATIENT_STORE = join(import.meta.dirname, 'patient-store.ts');
 const START_TIMEOUT_SECONDS = 60;
 const STARTED = / is running\.$/m;
 const MAX_OUTPUT_CHARACTERS = 20_000;
@@ -58,10 +58,11 @@ export async function listenEnvironment(environment: Record<string, string>) {
 /** Resolves when the process is ready. It listens on free ports, unless `given` sets them, and loads the `imports` first. */
 export async function startGatehouseProcess(
   given: Record<string, string>,
-  imports: readonly Preloaded[] = [],
+  imports: readonly string[] = [],
 ): Promise<GatehouseProcess> {
   const { ports, environment } = await listenEnvironment(given);
-  const child = spawn(process.execPath, nodeArguments(['start'], [CLOCK, MEMORY, ...imports]), {
+  const imported = [CLOCK, MEMORY, ...imports].flatMap((file) => ['--import', file]);
+  const child = spawn(process.execPath, nodeArguments(['start'], imported), {
     env: environment,
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });

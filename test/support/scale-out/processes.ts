@@ -57,7 +57,7 @@ export async function startProcesses(options: ProcessesOptions = {}): Promise<Pr
   };
   const inThisProcess = options.inThisProcess === true && !SOAK;
   const restoreTimeouts = inThisProcess && !keepsStoreTimeouts ? waitForStore() : () => undefined;
-  const imports = keepsStoreTimeouts ? [] : ([PATIENT_STORE] as const);
+  const imports = keepsStoreTimeouts ? [] : [PATIENT_STORE];
   const { started, add, readyPorts } = startingProcesses(environment, (own) =>
     inThisProcess ? startGatehouseInstance(own) : startGatehouseProcess(own, imports),
   );
