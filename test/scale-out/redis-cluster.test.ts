@@ -1,6 +1,11 @@
 import { expect } from 'chai';
 import { until } from '../support/until.ts';
-import { type RedisCluster, type RedisNode, startCluster } from '../store/redis-topologies.ts';
+import {
+  type RedisCluster,
+  type RedisNode,
+  failOverSoon,
+  startCluster,
+} from '../store/redis-topologies.ts';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { callTool } from '../support/mcp.ts';
@@ -87,6 +92,7 @@ function testFailovers(processes: () => Processes, running: () => RedisCluster):
   it('requests get at most 503 for ten seconds when a master dies', async () => {
     const { id, link } = await createConnector(processes());
     const { accessToken } = await connect(processes(), { link });
+    await failOverSoon(running());
     const { responses, recoveredAfter } = await underLoad(processes(), async () => {
       await revokeConnector(processes(), id);
       await running().replica.stop();

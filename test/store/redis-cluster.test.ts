@@ -8,7 +8,12 @@ import { assertUnavailable } from './availability.ts';
 import { bytesOf, dumpAll } from './redis-dump.ts';
 import { rewrapContract } from './rewrap-contract.ts';
 import { databaseAt, expiriesIn } from './rewrap-database.ts';
-import { type RedisCluster, type RedisNode, startCluster } from './redis-topologies.ts';
+import {
+  type RedisCluster,
+  type RedisNode,
+  failOverSoon,
+  startCluster,
+} from './redis-topologies.ts';
 import { STORE_TIMEOUTS } from '../../src/store/timeout.ts';
 import { PATIENT_TIMEOUTS } from '../support/scale-out/patient-timeouts.ts';
 
@@ -169,6 +174,7 @@ describe('The store on a Redis Cluster', () => {
       const [first] = cluster.masters;
       const replicas = await first?.raw.wait(1, 5000);
       assert.equal(replicas, 1);
+      await failOverSoon(cluster);
       await first?.stop();
       await until('every record to be found again', async () => {
         const found = await Promise.all(

@@ -10,7 +10,11 @@ export type RedisNode = RedisServer & { raw: Redis };
 
 const SLOTS = 16_384;
 const MASTERS = 3;
-const CLUSTER = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '1000'];
+/** Milliseconds. On a busy machine, nodes that are well can take seconds to answer each other. */
+const PATIENT_NODES = 15_000;
+const CLUSTER = ['--cluster-enabled', 'yes', '--cluster-node-timeout', String(PATIENT_NODES)];
+/** Milliseconds, for the death of a node. */
+const IMPATIENT_NODES = 1000;
 
 async function startNode(port: number, args: string[]): Promise<RedisNode> {
   const server = await startRedis({ port, args });
@@ -56,6 +60,12 @@ export async function startCluster(): Promise<RedisCluster> {
     throw error;
   }
   return { masters, replica, stop };
+}
+
+/** A replica takes over soon after its master has died. */
+export async function failOverSoon({ masters, replica }: RedisCluster): Promise<void> {
+  for (const { raw } of [...masters, replica])
+    await raw.config('SET', 'cluster-node-timeout', IMPATIENT_NODES);
 }
 
 async function makeCluster(
