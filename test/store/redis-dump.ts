@@ -20,6 +20,9 @@ async function contentOf(raw: Redis, key: Buffer): Promise<Buffer[]> {
       return raw.zrangeBuffer(key, '0', '-1');
     case 'stream':
       return (await raw.xrangeBuffer(key, '-', '+')).flatMap(([, fields]) => fields);
+    // It expired meanwhile.
+    case 'none':
+      return [];
     default:
       throw new Error('the store has a key of an unsupported type');
   }
