@@ -79,11 +79,11 @@ export async function openSearchMemory(
     return {
       get: (id) => names.get(id),
       async find(ids, find) {
-        noteUse();
         const changed = new Set<string>();
         changes.add(changed);
         try {
           const found = await find(ids);
+          noteUse();
           for (const [index, id] of ids.entries()) {
             const name = found[index];
             if (name && !changed.has(id)) names.set(id, name);

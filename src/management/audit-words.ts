@@ -19,6 +19,7 @@ import {
   type AuditNames,
   findAuditNames,
   findPeople,
+  type KnownNames,
   knownNames,
   namingPart,
 } from './audit-names.ts';
@@ -64,16 +65,16 @@ export async function searchWords(
   for await (const batch of batchesOf(management, filters)) {
     const naming = batch.flatMap(({ text }) => text?.naming ?? []);
     const names = await findAuditNames(management, naming, known);
+    const isBehind = ({ cursor }: Step) => after === undefined || cursor < after;
     const hits = batch.filter(
-      ({ cursor, text }) =>
-        (after === undefined || cursor < after) && text && hasWords(words, text, names),
+      (step) => isBehind(step) && step.text && hasWords(words, step.text, names),
     );
-    const found = await readAgain(management, { hits, filters, words, names });
+    const found = await readAgain(management, { batch, hits, filters, words, known });
     for (const step of batch) {
       if (items.length === limit || cost >= MAX_ROWS_READ) return page(last);
       if (step.isUnreadable) unreadable += 1;
       last = step.cursor;
-      cost += step.text ? 0 : step.cost;
+      cost += step.text || !isBehind(step) ? 0 : step.cost;
       if (!step.text) continue;
       const item = found.get(step);
       if (item) items.push(item);
@@ -97,10 +98,16 @@ async function* batchesOf(
     }
     if (rows > 0) yield [{ cursor, cost: rows }];
   }
+  let batch: Step[] = [];
   for await (const { item, ...place } of matchingEarlier(services, filters)) {
     const readable = item && readableBy(role, item);
-    yield [{ ...place, item: readable, text: readable && textOf(readable) }];
+    batch.push({ ...place, item: readable, text: readable && textOf(readable) });
+    if (batch.length < SEARCHED_AT_A_TIME) continue;
+    yield batch;
+    batch = [];
+    await nextTurn();
   }
+  yield batch;
 }
 
 /** In the order of the rows. */
@@ -133,31 +140,54 @@ async function textsOf(
 }
 
 type Hits = {
+  batch: readonly Step[];
   hits: readonly Step[];
   filters: AuditFilters;
   words: readonly string[];
-  names: AuditNames;
+  known: KnownNames;
 };
 
 /** The items that have the words now: since their texts and the names of people were kept, these may have been forgotten. */
 async function readAgain(
   management: ManagementContext,
-  { hits, filters, words, names }: Hits,
+  { batch, hits, filters, words, known }: Hits,
 ): Promise<Map<Step, AuditItem>> {
   if (hits.length === 0) return new Map();
   const { role, services } = management;
-  const rows = hits.flatMap(({ row }) => row ?? []);
+  const steps = [...new Set([...hits, ...namingAppsOf(hits, batch)])];
+  const rows = steps.flatMap(({ row }) => row ?? []);
   const read = rows.length === 0 ? [] : await readRows(services, rows, filters);
   const stored = new Map(rows.map((row, index) => [row, read[index]?.item]));
-  const items = hits.flatMap((step): [Step, AuditItem][] => {
-    const item = step.row ? stored.get(step.row) : step.item;
-    return item ? [[step, readableBy(role, item)]] : [];
-  });
-  const people = await findPeople(
-    management,
-    items.map(([, item]) => item),
+  const items = new Map(
+    steps.flatMap((step): [Step, AuditItem][] => {
+      const item = step.row ? stored.get(step.row) : step.item;
+      return item ? [[step, readableBy(role, item)]] : [];
+    }),
   );
-  return new Map(items.filter(([, item]) => hasWords(words, textOf(item), { ...names, people })));
+  const all = [...items.values()];
+  const [names, people] = await Promise.all([
+    findAuditNames(management, all, known),
+    findPeople(management, all),
+  ]);
+  return new Map(
+    hits.flatMap((step): [Step, AuditItem][] => {
+      const item = items.get(step);
+      return item && hasWords(words, textOf(item), { ...names, people }) ? [[step, item]] : [];
+    }),
+  );
+}
+
+/** The items that recorded names of the same apps and connectors. */
+function namingAppsOf(hits: readonly Step[], batch: readonly Step[]): Step[] {
+  const ids = new Set(hits.flatMap(({ text }) => idsIn(text)));
+  return batch.filter(
+    ({ text }) => text?.naming.arguments && idsIn(text).some((id) => ids.has(id)),
+  );
+}
+
+function idsIn(text: ItemText | undefined): string[] {
+  const { clientId = [], connector = [] } = text?.naming ?? {};
+  return [clientId, connector].flat();
 }
 
 function textOf(item: AuditItem): ItemText {

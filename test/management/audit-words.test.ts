@@ -1,11 +1,14 @@
 import { createSecretKey, randomBytes } from 'node:crypto';
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import { type AuditItem, recordAudit, storeAudit } from '../../src/audit/audit.ts';
 import { replaceAuditItems } from '../../src/audit/audit-log.ts';
 import { openSearchMemory } from '../../src/audit/search-memory.ts';
 import { type Account, forgottenAccount } from '../../src/people/account.ts';
 import { findAccount, forgetAccount, saveAccount } from '../../src/people/accounts.ts';
+import { searchWords } from '../../src/management/audit-words.ts';
 import { updateMachine } from '../../src/clients/machines.ts';
+import type { Range } from '../../src/store/store.ts';
 import { auditServices } from '../support/audit-services.ts';
 import { until } from '../support/until.ts';
 import {
@@ -13,6 +16,7 @@ import {
   KEYS,
   type ManagementHost,
   openManagementHost,
+  openManagementServices,
   request,
 } from './management-host.ts';
 
@@ -38,8 +42,12 @@ describe('a search by words in the audit log that repeats an earlier one', () =>
       outcome: 'answered',
       ...item,
     });
-  const find = async (q: string, role: keyof typeof KEYS = 'administrator') => {
-    const path = `/api/v1/audit?${new URLSearchParams({ q, event: 'call' })}`;
+  const find = async (
+    q: string,
+    filters: Record<string, string> = { event: 'call' },
+    role: keyof typeof KEYS = 'administrator',
+  ) => {
+    const path = `/api/v1/audit?${new URLSearchParams({ q, ...filters })}`;
     const headers = { Authorization: `Bearer ${KEYS[role]}` };
     const { body } = await request(host, 'GET', path, { headers });
     return (body as { items: AuditItem[] }).items.map(({ traceId }) => traceId);
@@ -76,6 +84,20 @@ describe('a search by words in the audit log that repeats an earlier one', () =>
     expect(await find('curl')).to.deep.equal([]);
   });
 
+  it('does not find calls by a name of the app that was deleted from another item', async () => {
+    const [account, clientId] = ['person', 'an-app-that-has-expired'];
+    const event = 'consent_approved';
+    const named = { event, account, clientId, arguments: { client: 'Laptop of Grace' } };
+    const { number, ...approval } = await record(named);
+    await record({ account, clientId, tool: 'export_cards', traceId: '1' });
+    expect(await find('grace export_cards', {})).to.deep.equal(['1']);
+    expect(await find('grace', {})).to.deep.equal(['1', undefined]);
+    const { arguments: _deleted, ...left } = approval;
+    await replaceAuditItems(host.store, [{ ...left, number }]);
+    expect(await find('grace export_cards', {})).to.deep.equal([]);
+    expect(await find('grace', {})).to.deep.equal([]);
+  });
+
   it('finds an item that came later, and a call by how it ended', async () => {
     const started = await record({ tool: 'export_cards', outcome: 'started', traceId: '1' });
     expect(await find('export_cards')).to.deep.equal(['1']);
@@ -91,10 +113,10 @@ describe('a search by words in the audit log that repeats an earlier one', () =>
 
   it('ROL-08 finds no more for a viewer than the viewer may read after an auditor has searched', async () => {
     await record({ tool: 'find', argumentsJson: '{"member":"grace"}', traceId: '1' });
-    expect(await find('grace', 'auditor')).to.deep.equal(['1']);
-    expect(await find('grace', 'viewer')).to.deep.equal([]);
-    expect(await find('find', 'viewer')).to.deep.equal(['1']);
-    expect(await find('grace', 'auditor')).to.deep.equal(['1']);
+    expect(await find('grace', { event: 'call' }, 'auditor')).to.deep.equal(['1']);
+    expect(await find('grace', { event: 'call' }, 'viewer')).to.deep.equal([]);
+    expect(await find('find', { event: 'call' }, 'viewer')).to.deep.equal(['1']);
+    expect(await find('grace', { event: 'call' }, 'auditor')).to.deep.equal(['1']);
   });
 
   it('finds connectors and machines by the new names', async () => {
@@ -123,6 +145,61 @@ describe('a search by words in the audit log that repeats an earlier one', () =>
     expect(status, JSON.stringify(made)).to.equal(201);
     return String(made['id']);
   }
+});
+
+describe('a search by words in items of earlier versions of the audit log', () => {
+  const MANAGER = { by: 'key:default', role: 'administrator' } as const;
+  const COUNT = 2500;
+  let opened: Awaited<ReturnType<typeof openManagementServices>>;
+  beforeEach(async () => {
+    opened = await openManagementServices();
+  });
+  afterEach(() => opened.close());
+
+  /** The newest first, with numbers as ids. Those that are `readable` are items of one person each. */
+  const search = (q: string, readable: (id: number) => boolean, after?: string) => {
+    const { settings, services } = opened;
+    const time = new Date(opened.now() * 1000).toISOString();
+    const entryOf = (id: number) => {
+      const item = { time, event: 'signed_in', account: `person-${id}`, outcome: 'done' };
+      return { id: String(id).padStart(32, '0'), value: readable(id) ? item : undefined };
+    };
+    const range = async (_key: string, { after: last, limit = COUNT }: Range) => {
+      const newest = last === undefined ? COUNT : Number(last) - 1;
+      return Array.from({ length: Math.min(limit, newest) }, (_, n) => entryOf(newest - n));
+    };
+    const store = { ...services.store, range } as typeof services.store;
+    const management = { settings, services: { ...services, store }, ...MANAGER };
+    return searchWords(management, { q, filters: {}, limit: 10, after });
+  };
+
+  it('lets the process do other work meanwhile', async () => {
+    let turns = 0;
+    let isDone = false;
+    const count = () => {
+      turns += 1;
+      if (!isDone) setImmediate(count);
+    };
+    count();
+    const { searched } = await search('nobody', () => true);
+    isDone = true;
+    expect(searched).to.equal(COUNT);
+    expect(turns).to.be.at.least(COUNT / 100);
+  });
+
+  it('ends, and finds what is behind items that cannot be decrypted', async () => {
+    const accounts: (string | undefined)[] = [];
+    let after: string | undefined;
+    let pages = 0;
+    do {
+      const page = await search('person-7', (id) => id < 10, after);
+      accounts.push(...page.items.map(({ account }) => account));
+      after = page.next;
+      pages += 1;
+    } while (after !== undefined && pages < 10);
+    expect(pages).to.equal(3);
+    expect(accounts).to.deep.equal(['person-7']);
+  });
 });
 
 describe('what searches in the audit log keep', () => {
@@ -157,6 +234,22 @@ describe('what searches in the audit log keep', () => {
     announce('accounts', 'b');
     expect(memory.names.people.get('b')).to.equal(undefined);
     memory.close();
+  });
+
+  it('a name whose reading began five minutes ago goes with the next ones', async () => {
+    mock.timers.enable({ apis: ['setTimeout'] });
+    try {
+      const { memory } = await open();
+      await memory.names.people.find(['a'], async () => {
+        mock.timers.tick(300_000);
+        return [{ text: 'Ada', isKnown: true }];
+      });
+      mock.timers.tick(300_000);
+      expect(memory.names.people.get('a')).to.equal(undefined);
+      memory.close();
+    } finally {
+      mock.timers.reset();
+    }
   });
 
   it('texts take no more than 8 MB, and a later item with the same number has none', async () => {
