@@ -147,6 +147,8 @@ function failure(error: string): HttpError {
     case 'invalid_client':
     case 'invalid_target':
       return new HttpError(400, error, 'the app or the connect link is no longer valid');
+    case 'connector_paused':
+      return new HttpError(400, error, 'an administrator paused this connect link');
     case 'client_blocked':
     case 'client_revoked':
     case 'kept_out':

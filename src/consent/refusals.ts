@@ -25,7 +25,7 @@ export class AccessRefused extends HttpError {
   }
 }
 
-/** Records the refusals of the engine, and errors of the pages of an interaction. */
+/** Records the refusals of the engine, also where a page of ours replaces its response, and errors of the pages of an interaction. */
 export function recordRefusals(context: InteractionContext): Koa.Middleware {
   return async function refusalsRecorded(ctx, next) {
     try {
@@ -33,11 +33,16 @@ export function recordRefusals(context: InteractionContext): Koa.Middleware {
     } catch (error) {
       const reason = reasonOf(error);
       if (reason) await recordInteractionRefusal(context, ctx, reason);
+      else await recordEngineRefusal(context, ctx);
       throw error;
     }
-    const { refusal } = engineRequest(ctx);
-    if (refusal) await recordRefusal(context, ctx, refusal);
+    await recordEngineRefusal(context, ctx);
   };
+}
+
+async function recordEngineRefusal(context: InteractionContext, ctx: Koa.Context): Promise<void> {
+  const { refusal } = engineRequest(ctx);
+  if (refusal) await recordRefusal(context, ctx, refusal);
 }
 
 function reasonOf(error: unknown): AccessRefusal | undefined {

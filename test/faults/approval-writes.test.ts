@@ -3,8 +3,15 @@ import { expect } from 'chai';
 import { saveInteractionResult } from '../../src/oauth/engine/adapter.ts';
 import { revokeClient } from '../../src/clients/clients.ts';
 import { addRule } from '../../src/clients/rules.ts';
+import { revokeConnector, updateConnector } from '../../src/links/connectors.ts';
 import type { Store } from '../../src/store/store.ts';
-import { isConsentPage, openBrowser, type Page, requirePage } from '../support/browser.ts';
+import {
+  isConsentPage,
+  openBrowser,
+  type Page,
+  requireExternalRedirect,
+  requirePage,
+} from '../support/browser.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import { REDIRECT_URI, registerClient } from '../support/connection.ts';
 import { askForDevice, DEVICE_CODE, enterCode, poll } from '../support/device.ts';
@@ -15,7 +22,7 @@ import {
   readAudit,
   showConnector,
 } from '../support/management-api.ts';
-import { authorizeUrl, discover, register } from '../support/oauth.ts';
+import { authorizeUrl, discover, exchange, register } from '../support/oauth.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { until } from '../support/until.ts';
 
@@ -38,11 +45,30 @@ describe('The writes of an approval', () => {
     const { server } = await discover(connector.link);
     const client = await registerClient(server, 'none', REDIRECT_URI, name);
     const browser = openBrowser(system.origins);
-    const { url } = authorizeUrl(server, client, { resource: connector.link });
+    const { url, verifier } = authorizeUrl(server, client, { resource: connector.link });
     const page = await browser.openConsent(url);
     const resume = `${server.authorization_endpoint}/${uidOf(page)}`;
     const approve = () => browser.submit(page, { decision: 'approve' });
-    return { browser, page, client, connector, resume, approve };
+    const redeemCode = (callback: URL) => exchange(server, client, { callback, verifier });
+    return { browser, page, client, connector, resume, approve, redeemCode };
+  }
+
+  async function openDeviceConsent(name: string) {
+    const { system } = proxied();
+    const connector = await createConnector(system, { maxUses: 1 });
+    const { server } = await discover(connector.link);
+    const { body: app } = await register(server, {
+      client_name: name,
+      grant_types: [DEVICE_CODE, 'refresh_token'],
+      token_endpoint_auth_method: 'none',
+    });
+    const client = { id: app.client_id ?? '', method: 'none', redirectUri: '' } as const;
+    const { body: device } = await askForDevice(server, client, { resource: connector.link });
+    const browser = openBrowser(system.origins);
+    const page = await enterCode(browser, device.verification_uri, device.user_code);
+    const approve = () => browser.submit(page, { decision: 'approve' });
+    const ask = () => poll(server, client, device.device_code);
+    return { connector, client, approve, ask };
   }
 
   it('the grant and the result of the interaction share a round trip, and the code and what an administrator has decided about the app', async () => {
@@ -134,33 +160,77 @@ describe('The writes of an approval', () => {
       expect(ofClient.find(({ event }) => event === 'access_refused')).to.include({ reason });
     });
 
-  it('DCR-11 a device whose app is blocked while its grant is being written gets `access_denied`', async () => {
-    const { system, proxy } = proxied();
-    const connector = await createConnector(system, { maxUses: 1 });
-    const { server } = await discover(connector.link);
-    const name = 'A terminal that is blocked';
-    const { body: app } = await register(server, {
-      client_name: name,
-      grant_types: [DEVICE_CODE, 'refresh_token'],
-      token_endpoint_auth_method: 'none',
-    });
-    const client = { id: app.client_id ?? '', method: 'none', redirectUri: '' } as const;
-    const { body: device } = await askForDevice(server, client, { resource: connector.link });
-    const browser = openBrowser(system.origins);
-    const shown = await enterCode(browser, device.verification_uri, device.user_code);
-    proxy.setRule(({ name: command, kind }) =>
-      kind === 'grant' && command !== 'get' ? 'hold' : 'pass',
-    );
-    const answer = browser.submit(shown, { decision: 'approve' });
-    await proxy.whenHeld();
+  it('DCR-11 an app that has redeemed the code before a second copy of its request finds it blocked loses the connection on record', async () => {
+    const { system } = proxied();
+    const name = 'An app that was fast';
+    const { browser, page, client, connector, resume, approve, redeemCode } =
+      await openConsent(name);
+    const key = `interaction:${uidOf(page)}`;
+    const interaction = (await store.get<object>(key))?.value;
+    await redeemCode(requireExternalRedirect(await approve()));
+    await until('the use', async () => (await showConnector(system, connector.id)).uses === 1);
+    const { items } = await listGrants(system, { client: client.id, state: 'active' });
+    // As the second copy has read it.
+    const result = { consent: { grantId: items[0]?.id } };
+    await store.set(key, { ...interaction, result }, 600);
     await addRule(store, { effect: 'block', name, createdAt: NOW });
-    proxy.release();
-    const page = requirePage(await answer);
-    expect([page.status, page.html.includes('blocked this app')]).to.deep.equal([403, true]);
-    const { body } = await poll(server, client, device.device_code);
-    expect(body.error).to.equal('access_denied');
-    expect(await showConnector(system, connector.id)).to.include({ state: 'active', uses: 0 });
+    expect(requirePage(await browser.visit(resume)).status).to.equal(403);
+    const after = await listGrants(system, { client: client.id, state: 'active' });
+    expect(after.items).to.deep.equal([]);
+    expect(await showConnector(system, connector.id)).to.include({ uses: 1 });
+    const ends = (await readAudit(system)).filter(
+      ({ clientId, event }) => clientId === client.id && event === 'grant_ended',
+    );
+    expect(ends.map(({ reason }) => reason)).to.deep.equal(['client_blocked']);
   });
+
+  type Device = { name: string; connector: string };
+  const DEVICE_ENDS: Record<
+    string,
+    { end: (device: Device) => Promise<unknown>; status: number; says: string; reason: string }
+  > = {
+    'app is blocked': {
+      end: ({ name }) => addRule(store, { effect: 'block', name, createdAt: NOW }),
+      status: 403,
+      says: 'blocked this app',
+      reason: 'client_blocked',
+    },
+    'connect link is paused': {
+      end: ({ connector }) =>
+        updateConnector(store, connector, (record) => ({ ...record, paused: true })),
+      status: 400,
+      says: 'This connect link is paused',
+      reason: 'connector_paused',
+    },
+    'connect link is revoked': {
+      end: ({ connector }) => revokeConnector(store, connector, NOW),
+      status: 400,
+      says: 'revoked or expired',
+      reason: 'connector_revoked',
+    },
+  };
+  for (const [what, { end, status, says, reason }] of Object.entries(DEVICE_ENDS))
+    it(`DCR-11 the page of a device whose ${what} while its grant is being written says so, and the refusal is on record`, async () => {
+      const { system, proxy } = proxied();
+      const name = `A device whose ${what}`;
+      const { connector, client, approve, ask } = await openDeviceConsent(name);
+      proxy.setRule(({ name: command, kind }) =>
+        kind === 'grant' && command !== 'get' ? 'hold' : 'pass',
+      );
+      const answer = approve();
+      await proxy.whenHeld();
+      await end({ name, connector: connector.id });
+      proxy.release();
+      const page = requirePage(await answer);
+      expect([page.status, page.html.includes(says)], page.html).to.deep.equal([status, true]);
+      const refused = (await readAudit(system)).find(
+        ({ clientId, event }) => clientId === client.id && event === 'access_refused',
+      );
+      expect(refused).to.include({ reason });
+      if (reason !== 'client_blocked') return;
+      expect((await ask()).body.error).to.equal('access_denied');
+      expect(await showConnector(system, connector.id)).to.include({ state: 'active', uses: 0 });
+    });
 
   it('a result of the interaction without its grant approves nothing: the person is asked again', async () => {
     const { browser, page, resume } = await openConsent();

@@ -8,7 +8,7 @@ import { KEEP } from '../../../store/store.ts';
 import { requireBoundKey } from '../dpop.ts';
 import { currentRequest, finishBeforeResponse, requireContext } from '../engine-request.ts';
 import { comparedRedirectUri } from '../extensions.ts';
-import { findAppEnd, refuseEndedApp } from './ended-app.ts';
+import { endApproval, findAppEnd } from './ended-app.ts';
 import type { GrantModelOptions } from './options.ts';
 import { limitToProof, planRedemption } from './redemption.ts';
 import { grantIdOf, type RequestGrants } from './request-grants.ts';
@@ -71,7 +71,7 @@ export async function attachCode(
     }),
     findAppEnd(options, ctx, approved),
   ]);
-  if (end) throw await refuseEndedApp(options, ctx, grantId, approved, end);
+  if (end) throw await endApproval(options, records, ctx, grantId, approved, end);
   if (!after) throw new errors.AccessDenied('the connection was ended');
   const recorded = isFirst ? options.onApproved(grantId, after.value) : undefined;
   const request = currentRequest();

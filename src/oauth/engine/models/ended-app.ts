@@ -2,13 +2,13 @@
 import { errors, type KoaContextWithOIDC } from 'oidc-provider';
 import { findEndedState } from '../../../clients/clients.ts';
 import type { GrantRecord } from '../../../connections/grant-record.ts';
-import { endGrant } from '../../../connections/grants.ts';
 import { isKeptOut } from '../../../connections/kept-out.ts';
 import type { Reason } from '../../../connections/reasons.ts';
 import { releaseReservedUse } from '../../../links/connectors.ts';
 import type { AccessRefusal } from '../../../observability/labels.ts';
 import { engineRequest } from '../engine-request.ts';
 import type { GrantModelOptions } from './options.ts';
+import type { RequestGrants } from './request-grants.ts';
 
 /** `code` of the page. */
 export type AppEnd = { reason: Reason; refusal: AccessRefusal; code: string; message: string };
@@ -34,7 +34,7 @@ const KEPT_OUT: AppEnd = {
 
 /**
  * Why the app of a grant has no access. Call it after the grant was read: a decision of an administrator ends the grants that are listed then, and is
- * stored before. A decision that did not find this grant is found here. Judges the app as the person saw it and as it is now.
+ * stored before. A decision that did not find this grant is found here. Judges the name that the person saw, with all redirect URIs that the app has now.
  */
 export async function findAppEnd(
   { store }: Pick<GrantModelOptions, 'store'>,
@@ -59,15 +59,20 @@ export async function findAppEnd(
   return keptOut ? KEPT_OUT : undefined;
 }
 
-/** Ends the grant, which no app has used yet. Returns the error for the person's page, which is recorded as a refusal. */
-export async function refuseEndedApp(
-  { store, now }: Pick<GrantModelOptions, 'store' | 'now'>,
+/**
+ * Ends the grant, which the app may have used if the browser sent the request twice. Returns the error for the person's page, which is recorded as a
+ * refusal.
+ */
+export async function endApproval(
+  { store }: Pick<GrantModelOptions, 'store'>,
+  records: RequestGrants,
   ctx: KoaContextWithOIDC,
   grantId: string,
   { connector, grant }: GrantRecord,
   { reason, refusal, code, message }: AppEnd,
 ): Promise<Error> {
-  await endGrant(store, grantId, reason, now());
+  await records.end(grantId, reason);
+  // Not one of a grant that was used.
   await releaseReservedUse(store, connector, grantId);
   const parties = { account: grant.accountId, clientId: grant.clientId, connector };
   engineRequest(ctx).refusal = { reason: refusal, ...parties };
