@@ -232,7 +232,7 @@ describe('Workers that cannot start', () => {
     for (const workers of ['0', '1.5', 'many', '129', ''])
       expect(() => loadSettings({}, { makesSecrets: false, options: { workers } })).to.throw(
         SettingsError,
-        /--workers.*a whole number from 1 to 128, or auto/,
+        /--workers.*a whole number from 1 to 128/,
       );
   });
 
