@@ -12,7 +12,7 @@ import { type AttemptRecorder, openAttemptRecorder } from './connections/attempt
 import type { StoredDigests } from './audit/chain/stored-digests.ts';
 import { REASONS } from './connections/reasons.ts';
 import { recordedAddress } from './http/client-subnet.ts';
-import { openSearchMemory, type SearchMemory } from './audit/search-memory.ts';
+import { openSearchCache, type SearchCache } from './audit/search-cache.ts';
 import { MACHINES_CHANNEL } from './clients/machines.ts';
 import { CONNECTORS_CHANNEL } from './links/connectors.ts';
 import { ACCOUNTS_CHANNEL } from './people/accounts.ts';
@@ -50,7 +50,7 @@ export type Services = {
   /** Undefined in a process without management. */
   auditBlocks: AuditBlocks | undefined;
   /** Undefined in a process without management. */
-  searchMemory: SearchMemory | undefined;
+  searchCache: SearchCache | undefined;
   /** Undefined if traces are off. */
   traces: Traces | undefined;
   pages: Pages;
@@ -96,7 +96,7 @@ export type ProcessServices = Omit<
   | 'auditBuffer'
   | 'attempts'
   | 'auditBlocks'
-  | 'searchMemory'
+  | 'searchCache'
   | 'traces'
   | 'rateLimits'
   | 'keys'
@@ -237,7 +237,7 @@ export async function openServices(
     auditBuffer,
     attempts,
     auditBlocks: await openKeptBlocks(settings, keep, logger),
-    searchMemory: await openKeptMemory(settings, keep),
+    searchCache: await openKeptSearchCache(settings, keep),
     traces: await openTraces(settings.traces, keep, { logger, now }),
     pages: openPages({ ...pageSettings(settings), now }, settings.theme),
     rateLimits,
@@ -294,16 +294,19 @@ async function openKeptBlocks(
   });
 }
 
-async function openKeptMemory({ roles }: Settings, keep: Keep): Promise<SearchMemory | undefined> {
+async function openKeptSearchCache(
+  { roles }: Settings,
+  keep: Keep,
+): Promise<SearchCache | undefined> {
   if (!roles.includes('management')) return undefined;
-  return keep('memory of searches in the audit log', async ({ store, resources }) => {
-    const memory = await openSearchMemory(store, {
+  return keep('cache of searches in the audit log', async ({ store, resources }) => {
+    const cache = await openSearchCache(store, {
       people: ACCOUNTS_CHANNEL,
       apps: MACHINES_CHANNEL,
       connectors: CONNECTORS_CHANNEL,
     });
-    resources.defer(memory.close);
-    return memory;
+    resources.defer(cache.close);
+    return cache;
   });
 }
 

@@ -5,10 +5,10 @@ import type { AuditItem } from '../audit/audit.ts';
 import type {
   AuditName,
   FindNames,
-  KeptNames,
+  CachedNames,
   NamingPart,
-  SearchMemory,
-} from '../audit/search-memory.ts';
+  SearchCache,
+} from '../audit/search-cache.ts';
 import { CLIENT_ID, clientKind, findClients } from '../clients/clients.ts';
 import { listRules } from '../clients/rules.ts';
 import { findConnectors } from '../links/connectors.ts';
@@ -24,7 +24,7 @@ const MINTED = mintedSubject('');
 type Known = Map<string, AuditName | undefined>;
 /** What was looked up before, and what this process keeps of it. */
 export type KnownNames = Record<keyof AuditNames, Known> & {
-  kept: Partial<SearchMemory['names']>;
+  kept: Partial<SearchCache['names']>;
 };
 
 export function knownNames(kept: KnownNames['kept'] = {}): KnownNames {
@@ -142,7 +142,7 @@ async function lookUp(
   known: Known,
   ids: Iterable<string | undefined>,
   find: FindNames,
-  kept?: KeptNames,
+  kept?: CachedNames,
 ): Promise<Names> {
   if (known.size > MAX_KNOWN) known.clear();
   const names: Names = new Map();

@@ -1,7 +1,7 @@
 // Search by words in the audit log: in the newest items that match the other filters, and in the names of what they are about.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { AuditItem } from '../audit/audit.ts';
-import type { AuditName, ItemText } from '../audit/search-memory.ts';
+import type { AuditName, ItemText } from '../audit/search-cache.ts';
 import {
   type AuditFilters,
   type AuditFound,
@@ -52,7 +52,7 @@ export async function searchWords(
 ): Promise<WordsFound> {
   const words = wordsIn(q);
   const items: AuditItem[] = [];
-  const known = knownNames(management.services.searchMemory?.names);
+  const known = knownNames(management.services.searchCache?.names);
   let [searched, cost, last]: [number, number, string | undefined] = [0, 0, undefined];
   let unreadable = 0;
   const page = async (next?: string): Promise<WordsFound> => ({
@@ -116,7 +116,7 @@ async function textsOf(
   rows: readonly Found[],
   filters: AuditFilters,
 ): Promise<Step[]> {
-  const kept = services.searchMemory?.texts;
+  const kept = services.searchCache?.texts;
   const isWhole = includesRole(role, AUDITOR);
   // Whether items of the first and the last second match is in the items only.
   const { since = -Infinity, until = Infinity } = filters;

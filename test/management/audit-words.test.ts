@@ -3,7 +3,7 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import { type AuditItem, recordAudit, storeAudit } from '../../src/audit/audit.ts';
 import { replaceAuditItems } from '../../src/audit/audit-log.ts';
-import { openSearchMemory } from '../../src/audit/search-memory.ts';
+import { openSearchCache } from '../../src/audit/search-cache.ts';
 import { type Account, forgottenAccount } from '../../src/people/account.ts';
 import { findAccount, forgetAccount, saveAccount } from '../../src/people/accounts.ts';
 import { searchWords } from '../../src/management/audit-words.ts';
@@ -208,7 +208,7 @@ describe('what searches in the audit log keep', () => {
 
   async function open() {
     const listeners = new Map<string, (id: string) => void>();
-    const memory = await openSearchMemory(
+    const cache = await openSearchCache(
       {
         async subscribe(channel, listener) {
           listeners.set(channel, listener);
@@ -217,53 +217,53 @@ describe('what searches in the audit log keep', () => {
       },
       CHANNELS,
     );
-    return { memory, announce: (channel: string, id: string) => listeners.get(channel)?.(id) };
+    return { cache, announce: (channel: string, id: string) => listeners.get(channel)?.(id) };
   }
 
   it('a name that changes while it is read is not kept', async () => {
-    const { memory, announce } = await open();
+    const { cache, announce } = await open();
     const name = { text: 'Ada', isKnown: true };
-    await memory.names.people.find(['a', 'b'], async () => {
+    await cache.names.people.find(['a', 'b'], async () => {
       announce('accounts', 'a');
       return [name, name];
     });
-    expect(memory.names.people.get('a')).to.equal(undefined);
-    expect(memory.names.people.get('b')).to.equal(name);
+    expect(cache.names.people.get('a')).to.equal(undefined);
+    expect(cache.names.people.get('b')).to.equal(name);
     announce('connectors', 'b');
-    expect(memory.names.people.get('b')).to.equal(name);
+    expect(cache.names.people.get('b')).to.equal(name);
     announce('accounts', 'b');
-    expect(memory.names.people.get('b')).to.equal(undefined);
-    memory.close();
+    expect(cache.names.people.get('b')).to.equal(undefined);
+    cache.close();
   });
 
   it('a name whose reading began five minutes ago goes with the next ones', async () => {
     mock.timers.enable({ apis: ['setTimeout'] });
     try {
-      const { memory } = await open();
-      await memory.names.people.find(['a'], async () => {
+      const { cache } = await open();
+      await cache.names.people.find(['a'], async () => {
         mock.timers.tick(300_000);
         return [{ text: 'Ada', isKnown: true }];
       });
       mock.timers.tick(300_000);
-      expect(memory.names.people.get('a')).to.equal(undefined);
-      memory.close();
+      expect(cache.names.people.get('a')).to.equal(undefined);
+      cache.close();
     } finally {
       mock.timers.reset();
     }
   });
 
   it('texts take no more than 8 MB, and a later item with the same number has none', async () => {
-    const { memory } = await open();
+    const { cache } = await open();
     const place = (number: number) => ({ number, time: 1, completedBy: 0, isWhole: true });
-    for (let number = 1; number <= 1000; number += 1) memory.texts.set(place(number), TEXT);
-    const kept = Array.from({ length: 1000 }, (_, n) => memory.texts.get(place(n + 1)));
+    for (let number = 1; number <= 1000; number += 1) cache.texts.set(place(number), TEXT);
+    const kept = Array.from({ length: 1000 }, (_, n) => cache.texts.get(place(n + 1)));
     const bytes = kept.filter((text) => text !== undefined).length * TEXT.text.length;
     expect(bytes).to.be.within(6 * 1024 ** 2, 8 * 1024 ** 2);
-    expect(memory.texts.get(place(1000))).to.equal(TEXT);
-    expect(memory.texts.get({ ...place(1000), time: 2 })).to.equal(undefined);
-    expect(memory.texts.get({ ...place(1000), completedBy: 1001 })).to.equal(undefined);
-    expect(memory.texts.get({ ...place(1000), isWhole: false })).to.equal(undefined);
-    memory.close();
-    expect(memory.texts.get(place(1000))).to.equal(undefined);
+    expect(cache.texts.get(place(1000))).to.equal(TEXT);
+    expect(cache.texts.get({ ...place(1000), time: 2 })).to.equal(undefined);
+    expect(cache.texts.get({ ...place(1000), completedBy: 1001 })).to.equal(undefined);
+    expect(cache.texts.get({ ...place(1000), isWhole: false })).to.equal(undefined);
+    cache.close();
+    expect(cache.texts.get(place(1000))).to.equal(undefined);
   });
 });

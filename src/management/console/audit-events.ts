@@ -1,7 +1,7 @@
 // Items of the audit log as sentences that name people, apps and connectors, each with a link to its page.
 import { ACCOUNT_ID } from '../../people/account.ts';
 import type { AuditItem } from '../../audit/audit.ts';
-import type { AuditName } from '../../audit/search-memory.ts';
+import type { AuditName } from '../../audit/search-cache.ts';
 import { isMachineSubject } from '../../connections/machine-subject.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import {

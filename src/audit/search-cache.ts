@@ -1,5 +1,5 @@
-// What a search by words in the audit log leaves to later ones in this process: texts of items, which take most of its time to read and decrypt, and
-// names of what they are about. It decides where a search looks, and is never shown: whatever is found is read again.
+// The cache of searches by words in the audit log: folded texts of items, which take most of the time to read and decrypt, and names of what they are
+// about. It only says where to look, and is never shown: whatever is found is read again.
 import type { Store } from '../store/store.ts';
 import type { AuditItem } from './audit.ts';
 import type { Found } from './audit-search.ts';
@@ -10,9 +10,9 @@ export type AuditName = { text: string; detail?: string; isKnown: boolean };
 /** Returns names in the order of the ids. */
 export type FindNames = (ids: readonly string[]) => Promise<readonly (AuditName | undefined)[]>;
 
-export type KeptNames = {
+export type CachedNames = {
   get(id: string): AuditName | undefined;
-  /** Keeps what `find` returns, except what changes meanwhile. */
+  /** Caches what `find` returns, except what changes meanwhile. */
   find(ids: readonly string[], find: FindNames): Promise<readonly (AuditName | undefined)[]>;
 };
 
@@ -31,8 +31,8 @@ export type TextPlace = Found & { isWhole: boolean };
 /** The channels that carry the ids of what gets another name. */
 export type NameChannels = Record<'people' | 'apps' | 'connectors', string>;
 
-export type SearchMemory = {
-  names: Record<keyof NameChannels, KeptNames>;
+export type SearchCache = {
+  names: Record<keyof NameChannels, CachedNames>;
   texts: {
     get(place: TextPlace): ItemText | undefined;
     set(place: TextPlace, text: ItemText): void;
@@ -49,10 +49,10 @@ const MAX_TEXT_BYTES = 8 * 1024 * 1024;
 const ENTRY_BYTES = 350;
 
 /** Names that change are dropped when the store says so. */
-export async function openSearchMemory(
+export async function openSearchCache(
   store: Pick<Store, 'subscribe'>,
   channels: NameChannels,
-): Promise<SearchMemory> {
+): Promise<SearchCache> {
   const texts = boundedMap<number, KeptText>(
     MAX_TEXT_BYTES,
     ({ text }) => ENTRY_BYTES + text.text.length,
@@ -67,7 +67,7 @@ export async function openSearchMemory(
   const noteUse = () => {
     clearing ??= setTimeout(clear, KEPT_MS).unref();
   };
-  const openNames = async (channel: string): Promise<KeptNames> => {
+  const openNames = async (channel: string): Promise<CachedNames> => {
     const names = boundedMap<string, AuditName>(MAX_NAMES);
     clears.push(() => names.clear());
     /** Of each reading in progress: what changed since it began. */
