@@ -83,8 +83,8 @@ describe('The metrics', () => {
   it('the metrics contain the delay of a revocation notice', async () => {
     const connector = await createConnector(system());
     const grew = await growth(system(), () => revokeConnector(system(), connector.id));
-    // The authorization server and the resource server of one process both listen.
-    await grew('gatehouse_notice_seconds_count', { channel: 'connectors' }, 2);
+    // The authorization server, the resource server and the cache of searches of one process listen.
+    await grew('gatehouse_notice_seconds_count', { channel: 'connectors' }, 3);
   });
 });
 
@@ -97,7 +97,7 @@ describe('Metrics of several processes', () => {
       other = await startSystem({ storeAddress: one.storeAddress, settings });
       const connector = await createConnector(one);
       const grew = await growth(other, () => revokeConnector(one, connector.id));
-      await grew('gatehouse_notice_seconds_count', { channel: 'connectors' }, 2);
+      await grew('gatehouse_notice_seconds_count', { channel: 'connectors' }, 3);
       const samples = await readMetrics(other);
       expect(sumOf(samples, 'gatehouse_notice_seconds_sum')).to.be.within(0, 10);
       expect(sumOf(samples, 'gatehouse_events_total', { event: 'connector_revoked' })).to.equal(0);

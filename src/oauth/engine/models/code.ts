@@ -85,7 +85,7 @@ export async function attachCode(
 }
 
 /** Limits the code's scope to the grant, which the person may have reduced since the engine read it. */
-function withinGrant<Issued extends EnginePayload>(
+export function withinGrant<Issued extends EnginePayload>(
   { grant }: GrantRecord,
   payload: Issued,
 ): Issued {
