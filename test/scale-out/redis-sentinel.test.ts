@@ -3,6 +3,7 @@ import { STORE_TIMEOUTS } from '../../src/store/timeout.ts';
 import { until } from '../support/until.ts';
 import {
   expectLoss,
+  failOver,
   startSentinel,
   type RedisNode,
   type SentinelRedis,
@@ -35,12 +36,6 @@ type Revoke = (system: System, connector: string, connection: Connection) => Pro
 const revokeLink: Revoke = (system, connector) => revokeConnector(system, connector);
 const revokeRefreshToken: Revoke = (_system, _connector, { server, client, refreshToken }) =>
   postToken(server.revocation_endpoint, client, refreshToken);
-
-const acceptsFailover = ({ sentinel }: SentinelRedis) =>
-  sentinel.raw.call('SENTINEL', 'FAILOVER', NAME).then(
-    () => true,
-    () => false,
-  );
 
 const roleOf = async ({ raw }: RedisNode) =>
   /^role:(\w+)/m.exec(await raw.info('replication'))?.[1];
@@ -119,7 +114,7 @@ describe('Several instances on Redis with Sentinel', () => {
     it('requests get at most 503 for ten seconds during a failover', async () => {
       for (let n = 0; n < FAILOVERS; n += 1) {
         const { responses, recoveredAfter } = await underLoad(processes(), async () => {
-          await until('the failover to begin', () => acceptsFailover(redis));
+          await failOver(redis.sentinel, NAME, servers.replica);
           await until(
             'the old master to replicate',
             async () => (await roleOf(servers.master)) === 'slave',

@@ -10,6 +10,7 @@ import { storeContract } from './contract.ts';
 import { copyBytes, dumpAll } from './redis-dump.ts';
 import {
   expectLoss,
+  failOver,
   forgetFailover,
   type RedisNode,
   setPublishPeriod,
@@ -24,12 +25,6 @@ const NAME = 'main';
 
 const isWritable = async ({ raw }: RedisNode) =>
   (await raw.info('replication')).includes('role:master');
-
-const failOver = ({ sentinel }: SentinelRedis) =>
-  sentinel.raw.call('SENTINEL', 'FAILOVER', NAME).then(
-    () => true,
-    () => false,
-  );
 
 describe('The store on Redis with Sentinel', () => {
   let redis: SentinelRedis;
@@ -80,8 +75,7 @@ describe('The store on Redis with Sentinel', () => {
       await store.replicated('kept:1');
       // Until it becomes a replica, the old master accepts writes and loses them.
       await setPublishPeriod(redis, 60_000);
-      await until('the failover to be accepted', () => failOver(redis));
-      await until('a new master', () => isWritable(redis.replica));
+      await failOver(redis.sentinel, NAME, redis.replica);
       await until('a write to reach the new master', async () => {
         await store.set('early:1', 1, 600).catch(() => undefined);
         return (await redis.replica.raw.keys('early:*')).length > 0;
@@ -140,7 +134,7 @@ describe('The store on Redis with Sentinel', () => {
       proxy.setRule(({ name }) => (name === 'sentinel' ? 'hold reply' : 'pass'));
       await watched.master.raw.call('CLIENT', 'KILL', 'TYPE', 'normal');
       await proxy.whenHeld();
-      await until('the failover to be accepted', () => failOver(watched));
+      await failOver(watched.sentinel, NAME, watched.replica);
       await named;
       // The ping follows the notification on the same path, so the store has received it.
       await listener.ping();
