@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { PROCESSES_CHANNEL } from '../../src/reload/reloads.ts';
 import { openStore } from '../../src/store/open.ts';
-import { createConnector, requestManagement } from '../support/management-api.ts';
+import { createConnector, reloadSettings, requestManagement } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { callTool } from '../support/mcp.ts';
 import { rawRequest } from '../support/raw-request.ts';
@@ -62,7 +62,7 @@ describe('A reload of three processes', () => {
   afterEach(async () => {
     for (const restore of undo.toReversed()) restore();
     undo = [];
-    await reload();
+    await reloadSettings(system());
   });
 
   it('changes all of them, so that the next call of each process has the new rules', async () => {

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { Level } from '../../src/permission-levels.ts';
 import type { System } from './system.ts';
+import { until } from './until.ts';
 
 const connector = z.looseObject({
   id: z.string(),
@@ -126,4 +127,17 @@ export async function requestManagement(
   const text = await response.text();
   if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
   return text === '' ? undefined : JSON.parse(text);
+}
+
+/** Reloads the settings as soon as no other reload is in progress, such as the one of a signal. */
+export function reloadSettings(system: Pick<System, 'management' | 'managementKey'>) {
+  return until('other reloads to end', async () => {
+    try {
+      await requestManagement(system, 'POST', '/settings/reload');
+      return true;
+    } catch (error) {
+      if (String(error).includes('reload_in_progress')) return false;
+      throw error;
+    }
+  });
 }

@@ -14,7 +14,7 @@ import { connect, type Connection } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { nodeArguments } from '../support/node-arguments.ts';
 import { startRedis } from '../support/redis-server.ts';
-import { createConnector, requestManagement } from '../support/management-api.ts';
+import { createConnector, reloadSettings } from '../support/management-api.ts';
 import { useProcesses } from '../support/scale-out/processes.ts';
 import { changeSettings } from '../support/settings-file.ts';
 import { until } from '../support/until.ts';
@@ -192,7 +192,7 @@ describe('Workers', () => {
       );
     } finally {
       undo();
-      await requestManagement(system(), 'POST', '/settings/reload');
+      await reloadSettings(system());
     }
   });
 
