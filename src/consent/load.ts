@@ -16,6 +16,7 @@ import { type App, destinationsOf } from '../clients/rules.ts';
 import { connectorIdOf } from '../links/connect-link.ts';
 import { type Connector, connectorRefusal, isUsable, redeemerOf } from '../links/connector.ts';
 import { hasUseLeft, type IsGrantActive, findConnector } from '../links/connectors.ts';
+import { APP_ENDS, type AppEnd } from '../connections/app-ends.ts';
 import type { Connection } from '../connections/connection.ts';
 import type { ClientSnapshot } from '../connections/grant-record.ts';
 import { refusalReason } from '../connections/person-access.ts';
@@ -347,13 +348,7 @@ async function requireAllowedClient(
     account === undefined ? false : isKeptOut(store, account, app),
   ]);
   if (refusal) throwIfEnded(refusal);
-  if (keptOut)
-    throw new AccessRefused(
-      'kept_out',
-      403,
-      'kept_out',
-      'an administrator keeps this app away from the person',
-    );
+  if (keptOut) throw endedApp(APP_ENDS.keptOut);
   if (!refusal) return;
   const { id: clientId, name } = app;
   const times = { now: now(), lifetime: settings.lifetimes.unusedClient };
@@ -381,20 +376,11 @@ export async function refuseEndedClient(
 }
 
 function throwIfEnded({ state }: { state: ClientState }): void {
-  if (state === 'blocked')
-    throw new AccessRefused(
-      'client_blocked',
-      403,
-      'client_blocked',
-      'an administrator has blocked this app',
-    );
-  if (state === 'revoked')
-    throw new AccessRefused(
-      'client_blocked',
-      403,
-      'client_revoked',
-      'an administrator has revoked this app',
-    );
+  if (state === 'blocked' || state === 'revoked') throw endedApp(APP_ENDS[state]);
+}
+
+function endedApp({ refusal, code, message }: AppEnd): AccessRefused {
+  return new AccessRefused(refusal, 403, code, message);
 }
 
 /** The engine rejects a client that became invalid. Server faults are rethrown unchanged. */

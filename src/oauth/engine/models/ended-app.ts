@@ -1,36 +1,13 @@
 // Whether an administrator has ended an app while a person approved it.
 import { errors, type KoaContextWithOIDC } from 'oidc-provider';
 import { findEndedState } from '../../../clients/clients.ts';
+import { APP_ENDS, type AppEnd } from '../../../connections/app-ends.ts';
 import type { GrantRecord } from '../../../connections/grant-record.ts';
 import { isKeptOut } from '../../../connections/kept-out.ts';
-import type { Reason } from '../../../connections/reasons.ts';
 import { releaseReservedUse } from '../../../links/connectors.ts';
-import type { AccessRefusal } from '../../../observability/labels.ts';
 import { engineRequest } from '../engine-request.ts';
 import type { GrantModelOptions } from './options.ts';
 import type { RequestGrants } from './request-grants.ts';
-
-/** `code` of the page. */
-export type AppEnd = { reason: Reason; refusal: AccessRefusal; code: string; message: string };
-
-const BLOCKED: AppEnd = {
-  reason: 'client_blocked',
-  refusal: 'client_blocked',
-  code: 'client_blocked',
-  message: 'an administrator has blocked this app',
-};
-const REVOKED: AppEnd = {
-  reason: 'client_revoked',
-  refusal: 'client_blocked',
-  code: 'client_revoked',
-  message: 'an administrator has revoked this app',
-};
-const KEPT_OUT: AppEnd = {
-  reason: 'revoked_by_administrator',
-  refusal: 'kept_out',
-  code: 'kept_out',
-  message: 'an administrator keeps this app away from the person',
-};
 
 /**
  * Why the app of a grant has no access. Call it after the grant was read: a decision of an administrator ends the grants that are listed then, and is
@@ -55,8 +32,8 @@ export async function findAppEnd(
     findEndedState(store, app.id, app),
     isKeptOut(store, String(grant.accountId), app),
   ]);
-  if (state) return state === 'blocked' ? BLOCKED : REVOKED;
-  return keptOut ? KEPT_OUT : undefined;
+  if (state) return APP_ENDS[state];
+  return keptOut ? APP_ENDS.keptOut : undefined;
 }
 
 /**
