@@ -145,7 +145,7 @@ describe('The ten questions of a help desk', () => {
         await desk.click('Tokens');
         await desk.click('Expires');
       },
-      answer: [/Nightly report[\s\S]*Spreadsheet/],
+      answer: [/Spreadsheet[\s\S]*Nightly report/],
     },
   };
 

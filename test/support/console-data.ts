@@ -156,11 +156,11 @@ async function fill(
   }
   // He has no entitlement.
   await connect(system, connectors[1] ?? { link: '' }, { person: 'alan' }).catch(() => {});
-  for (const [name, level] of [
-    ['Nightly report', 'analytics'],
-    ['Spreadsheet', 'operations'],
-  ])
-    await requestManagement(system, 'POST', '/tokens', { name, level });
+  for (const [name, level, expiresIn] of [
+    ['Nightly report', 'analytics', '90d'],
+    ['Spreadsheet', 'operations', '30d'],
+  ] as const)
+    await requestManagement(system, 'POST', '/tokens', { name, level, expiresIn });
   const [first] = connectors;
   await requestManagement(system, 'POST', '/clients', {
     connector: first?.id,
