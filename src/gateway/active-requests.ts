@@ -10,7 +10,7 @@ export type ActiveRequests = {
   start(request: ActiveRequest): () => void;
   /** Ends the requests of a kind, including those that start later, because the process stops. */
   end(kind: RequestKind): void;
-  /** Ends the listening requests within so many milliseconds at different times, also those that start later, because new ones get other settings. */
+  /** Ends the listening requests at different times within so many milliseconds, none in the first tenth of them, also those that start later, because new ones get other settings. */
   renew(milliseconds: number): void;
   close(): void;
 };
@@ -29,6 +29,9 @@ type Tracked = { request: ActiveRequest; isEnded: boolean; end: () => void };
 
 /** Messages about changes may be lost, and none announces an expiry. With the age of cached records, revocation takes at most 10 s. */
 const REVALIDATION_INTERVAL_MS = 1000;
+
+/** Reloads in quick succession end no stream of the settings before them, and a stream that has just begun goes on. */
+const LEAST_SHARE = 0.1;
 
 /** A request can be repeated: at another process, or here under other settings. */
 export class RepeatRequest extends Error {
@@ -73,7 +76,8 @@ export function trackActiveRequests(
   const renewBefore = (tracked: Tracked, time: number) => {
     if (tracked.request.kind !== 'listening') return;
     const left = Math.max(0, time - performance.now());
-    setTimeout(() => renew(tracked), left * Math.random()).unref();
+    const share = LEAST_SHARE + (1 - LEAST_SHARE) * Math.random();
+    setTimeout(() => renew(tracked), left * share).unref();
   };
   const revalidate = (tracked: Tracked) => {
     tracked.request.revalidate().catch((reason: unknown) => revoke(tracked, reason));

@@ -26,4 +26,17 @@ describe('Active requests', () => {
     expect(ended).to.have.members(['stream', 'later stream']);
     requests.close();
   });
+
+  it('no stream ends at once when the settings change', async () => {
+    const { requests, start, ended } = open();
+    start('stream', 'listening');
+    const chance = Math.random;
+    Math.random = () => 0;
+    const changed = performance.now();
+    requests.renew(1000);
+    Math.random = chance;
+    await until('the stream to end', () => ended.length === 1);
+    expect(performance.now() - changed).to.be.at.least(95);
+    requests.close();
+  });
 });
