@@ -25,17 +25,15 @@ export type NamingPart = Pick<
 /** What is searched of an item: what it says itself, folded, and what it names. */
 export type ItemText = { text: string; naming: NamingPart };
 
-/** Some readers see less of an item. */
-export type TextPlace = Found & { isWhole: boolean };
-
 /** The channels that carry the ids of what gets another name. */
 export type NameChannels = Record<'people' | 'apps' | 'connectors', string>;
 
 export type SearchCache = {
   names: Record<keyof NameChannels, CachedNames>;
+  /** `isWhole` is false for readers who see less of an item. */
   texts: {
-    get(place: TextPlace): ItemText | undefined;
-    set(place: TextPlace, text: ItemText): void;
+    get(place: Found, isWhole: boolean): ItemText | undefined;
+    set(place: Found, isWhole: boolean, text: ItemText): void;
   };
   close(): void;
 };
@@ -102,23 +100,27 @@ export async function openSearchCache(
       connectors: await openNames(channels.connectors),
     },
     texts: {
-      get(place) {
-        const kept = texts.get(keyOf(place));
+      get(place, isWhole) {
+        const kept = texts.get(keyOf(place, isWhole));
         const isSame = kept?.time === place.time && kept.completedBy === place.completedBy;
         return isSame ? kept.text : undefined;
       },
-      set(place, text) {
+      set(place, isWhole, text) {
         noteUse();
-        texts.set(keyOf(place), { time: place.time, completedBy: place.completedBy, text });
+        texts.set(keyOf(place, isWhole), {
+          time: place.time,
+          completedBy: place.completedBy,
+          text,
+        });
       },
     },
     close: clear,
   };
 }
 
-type KeptText = Pick<TextPlace, 'time' | 'completedBy'> & { text: ItemText };
+type KeptText = Pick<Found, 'time' | 'completedBy'> & { text: ItemText };
 
-function keyOf({ number, isWhole }: TextPlace): number {
+function keyOf({ number }: Found, isWhole: boolean): number {
   return 2 * number + (isWhole ? 1 : 0);
 }
 

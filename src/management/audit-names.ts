@@ -31,8 +31,23 @@ export function knownNames(kept: KnownNames['kept'] = {}): KnownNames {
   return { people: new Map(), apps: new Map(), connectors: new Map(), tokens: new Map(), kept };
 }
 
-/** Looks up each person, app, connector and token in the items once. */
+/** The names of each person, app, connector and token in the items. Apps have the names that they had when the items were recorded. */
 export async function findAuditNames(
+  management: ManagementHost,
+  items: readonly NamingPart[],
+  known = knownNames(),
+): Promise<AuditNames> {
+  const current = await findCurrentNames(management, items, known);
+  const { apps, connectors } = recordedNames(items, current.apps);
+  return {
+    ...current,
+    apps: new Map([...current.apps, ...apps]),
+    connectors: new Map([...connectors, ...current.connectors]),
+  };
+}
+
+/** Looks up each person, app, connector and token in the items once. */
+export async function findCurrentNames(
   management: ManagementHost,
   items: readonly NamingPart[],
   known = knownNames(),
@@ -76,15 +91,7 @@ export async function findAuditNames(
       ),
     ),
   ]);
-  return {
-    people,
-    apps: withRecordedApps(
-      listed.size === 0 ? registered : new Map([...registered, ...listed]),
-      items,
-    ),
-    connectors: withRecorded(connectors, items),
-    tokens,
-  };
+  return { people, apps: new Map([...registered, ...listed]), connectors, tokens };
 }
 
 /** Looks up each person in the items once. */
@@ -176,16 +183,25 @@ export function detailsOf({
   return Object.fromEntries(Object.entries(given).filter(([, value]) => typeof value === 'string'));
 }
 
-/** The names that apps had when the items were recorded. */
-function withRecordedApps(apps: Names, items: readonly NamingPart[]): Names {
-  const named = new Map(apps);
+/**
+ * The names that apps had when the items were recorded, and those of connectors, which a deleted connector keeps in the items about it. `apps` are those
+ * that have a record.
+ */
+export function recordedNames(
+  items: readonly NamingPart[],
+  apps: Pick<Names, 'has'>,
+): Pick<AuditNames, 'apps' | 'connectors'> {
+  const recorded = { apps: new Map<string, AuditName>(), connectors: new Map<string, AuditName>() };
   for (const item of items) {
+    const { clientId, connector } = item;
     const { client, name } = detailsOf(item);
     const text = client ?? name;
-    if (item.clientId !== undefined && text !== undefined && !item.clientId.startsWith(MINTED))
-      named.set(item.clientId, { text, isKnown: apps.has(item.clientId) });
+    if (clientId !== undefined && text !== undefined && !isMinted(clientId))
+      recorded.apps.set(clientId, { text, isKnown: apps.has(clientId) });
+    if (connector !== undefined && name !== undefined && item.event.startsWith('connector_'))
+      recorded.connectors.set(connector, { text: name, isKnown: false });
   }
-  return named;
+  return recorded;
 }
 
 /** What `findAuditNames` needs of an item. */
@@ -203,21 +219,11 @@ export function namingPart(item: AuditItem): NamingPart {
   };
 }
 
-/** A deleted connector keeps its name in the items about it. */
-function withRecorded(connectors: Names, items: readonly NamingPart[]): Names {
-  const recorded = items.flatMap((item): [string, AuditName][] => {
-    const { name } = detailsOf(item);
-    const isAbout = item.connector !== undefined && item.event.startsWith('connector_');
-    return isAbout && name !== undefined
-      ? [[item.connector ?? '', { text: name, isKnown: false }]]
-      : [];
-  });
-  return new Map([...recorded, ...connectors]);
-}
+const ACCOUNT = 'account:';
 
 /** Earlier items have the id alone in `by`. */
 export function accountIdIn(by: string): string {
-  return by.replace(/^account:/, '');
+  return by.startsWith(ACCOUNT) ? by.slice(ACCOUNT.length) : by;
 }
 
 export function isAccount(id: string | undefined): id is string {

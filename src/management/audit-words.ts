@@ -1,7 +1,7 @@
 // Search by words in the audit log: in the newest items that match the other filters, and in the names of what they are about.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { AuditItem } from '../audit/audit.ts';
-import type { AuditName, ItemText } from '../audit/search-cache.ts';
+import type { AuditName, ItemText, NamingPart } from '../audit/search-cache.ts';
 import {
   type AuditFilters,
   type AuditFound,
@@ -18,10 +18,12 @@ import {
   accountIdIn,
   type AuditNames,
   findAuditNames,
+  findCurrentNames,
   findPeople,
   type KnownNames,
   knownNames,
   namingPart,
+  recordedNames,
 } from './audit-names.ts';
 import type { ManagementContext } from './context.ts';
 import { foldAll, wordsIn } from './search.ts';
@@ -35,9 +37,9 @@ type Search = { q: string; filters: AuditFilters; limit: number; after?: string 
 const MAX_SEARCHED = 10_000;
 const SEARCHED_AT_A_TIME = 100;
 
-/** An item, or without `text` how far the log was read. `item` is that of an earlier version, which has no row. */
+/** An item, or without `text` how far the log was read. What has no row has a cursor; `item` is that of an earlier version. */
 type Step = {
-  cursor: string;
+  cursor?: string;
   cost: number;
   isUnreadable?: boolean | undefined;
   text?: ItemText | undefined;
@@ -52,8 +54,8 @@ export async function searchWords(
 ): Promise<WordsFound> {
   const words = wordsIn(q);
   const items: AuditItem[] = [];
-  const known = knownNames(management.services.searchCache?.names);
-  let [searched, cost, last]: [number, number, string | undefined] = [0, 0, undefined];
+  const names = searchedNames(management);
+  let [searched, cost, last]: [number, number, Step | undefined] = [0, 0, undefined];
   let unreadable = 0;
   const page = async (next?: string): Promise<WordsFound> => ({
     items,
@@ -62,18 +64,17 @@ export async function searchWords(
     ...(unreadable > 0 ? { unreadable } : {}),
     names: await findAuditNames(management, items),
   });
+  const isBehind = (step: Step) => after === undefined || cursorOfStep(step) < after;
   for await (const batch of batchesOf(management, filters)) {
-    const naming = batch.flatMap(({ text }) => text?.naming ?? []);
-    const names = await findAuditNames(management, naming, known);
-    const isBehind = ({ cursor }: Step) => after === undefined || cursor < after;
+    const foldedNames = await names.of(batch);
     const hits = batch.filter(
-      (step) => isBehind(step) && step.text && hasWords(words, step.text, names),
+      (step) => isBehind(step) && step.text && hasWords(words, step.text, foldedNames),
     );
-    const found = await readAgain(management, { batch, hits, filters, words, known });
+    const found = await readAgain(management, { batch, hits, filters, words, known: names.known });
     for (const step of batch) {
-      if (items.length === limit || cost >= MAX_ROWS_READ) return page(last);
+      if (items.length === limit || cost >= MAX_ROWS_READ) return page(last && cursorOfStep(last));
       if (step.isUnreadable) unreadable += 1;
-      last = step.cursor;
+      last = step;
       cost += step.text || !isBehind(step) ? 0 : step.cost;
       if (!step.text) continue;
       const item = found.get(step);
@@ -83,6 +84,10 @@ export async function searchWords(
     }
   }
   return page();
+}
+
+function cursorOfStep({ cursor, row }: Step): string {
+  return cursor ?? cursorOf(row?.number ?? 0);
 }
 
 async function* batchesOf(
@@ -121,7 +126,7 @@ async function textsOf(
   // Whether items of the first and the last second match is in the items only.
   const { since = -Infinity, until = Infinity } = filters;
   const known = rows.map((row) =>
-    row.time > since && row.time + 1 <= until ? kept?.get({ ...row, isWhole }) : undefined,
+    row.time > since && row.time + 1 <= until ? kept?.get(row, isWhole) : undefined,
   );
   const unknown = rows.filter((_, index) => !known[index]);
   const read = unknown.length === 0 ? [] : await readRows(services, unknown, filters);
@@ -129,13 +134,13 @@ async function textsOf(
     read.map(({ item, ...place }, index) => {
       const row = unknown[index];
       const text = item && textOf(readableBy(role, item));
-      if (row && text) kept?.set({ ...row, isWhole }, text);
+      if (row && text) kept?.set(row, isWhole, text);
       return [row, { ...place, ...(row ? { row } : {}), text }];
     }),
   );
   return rows.flatMap((row, index): Step | [] => {
     const text = known[index];
-    return text ? { cursor: cursorOf(row.number), cost: 0, row, text } : (steps.get(row) ?? []);
+    return text ? { cost: 0, row, text } : (steps.get(row) ?? []);
   });
 }
 
@@ -169,10 +174,11 @@ async function readAgain(
     findAuditNames(management, all, known),
     findPeople(management, all),
   ]);
+  const foldedNames = foldedNamesIn({ ...names, people });
   return new Map(
     hits.flatMap((step): [Step, AuditItem][] => {
       const item = items.get(step);
-      return item && hasWords(words, textOf(item), { ...names, people }) ? [[step, item]] : [];
+      return item && hasWords(words, textOf(item), foldedNames) ? [[step, item]] : [];
     }),
   );
 }
@@ -199,23 +205,26 @@ function textOf(item: AuditItem): ItemText {
   return { text, naming: namingPart(item) };
 }
 
+/** Folded. */
+type NamesOf = (naming: NamingPart) => readonly (string | undefined)[];
+
 /** Whether each word is in what the item says itself, or in a name. */
-function hasWords(
-  words: readonly string[],
-  { text, naming }: ItemText,
-  { people, apps, connectors, tokens }: AuditNames,
-): boolean {
+function hasWords(words: readonly string[], { text, naming }: ItemText, namesOf: NamesOf): boolean {
   const others = words.filter((word) => !text.includes(word));
   if (others.length === 0) return true;
-  const { account = '', by = '', clientId = '', connector = '' } = naming;
-  const names = [
-    people.get(account),
-    by === '' ? undefined : people.get(accountIdIn(by)),
-    apps.get(clientId),
-    tokens.get(clientId),
-    connectors.get(connector),
-  ];
-  return others.every((word) => names.some((name) => name && foldedName(name).includes(word)));
+  const names = namesOf(naming);
+  return others.every((word) => names.some((name) => name?.includes(word)));
+}
+
+function foldedNamesIn({ people, apps, connectors, tokens }: AuditNames): NamesOf {
+  return ({ account = '', by = '', clientId = '', connector = '' }) =>
+    [
+      people.get(account),
+      people.get(accountIdIn(by)),
+      apps.get(clientId),
+      tokens.get(clientId),
+      connectors.get(connector),
+    ].map((name) => name && foldedName(name));
 }
 
 const folded = new WeakMap<AuditName, string>();
@@ -226,4 +235,54 @@ function foldedName(name: AuditName): string {
   const text = foldAll([name.text, name.detail]);
   folded.set(name, text);
   return text;
+}
+
+/** The names in the items of a search. Each is looked up and folded once. */
+function searchedNames(management: ManagementContext) {
+  const known = knownNames(management.services.searchCache?.names);
+  const open = () => new Map<string, string>();
+  /** Folded, and empty where there is no name. */
+  const texts = { people: open(), apps: open(), connectors: open(), tokens: open() };
+  const add = (kind: keyof AuditNames, id: string | undefined, names: AuditNames) => {
+    const name = id === undefined ? undefined : names[kind].get(id);
+    if (id !== undefined) texts[kind].set(id, name ? foldedName(name) : '');
+  };
+  const isAdded = ({ account, by, clientId, connector }: NamingPart) =>
+    (account === undefined || texts.people.has(account)) &&
+    (by === undefined || texts.people.has(accountIdIn(by))) &&
+    (clientId === undefined || texts.apps.has(clientId)) &&
+    (connector === undefined || texts.connectors.has(connector));
+  const addAll = async (added: readonly NamingPart[]) => {
+    if (added.length === 0) return;
+    const names = await findCurrentNames(management, added, known);
+    for (const { account, by, clientId, connector } of added) {
+      add('people', account, names);
+      add('people', by && accountIdIn(by), names);
+      add('apps', clientId, names);
+      add('tokens', clientId, names);
+      add('connectors', connector, names);
+    }
+  };
+  return {
+    known,
+    async of(batch: readonly Step[]): Promise<NamesOf> {
+      const naming = batch.flatMap(({ text }) => text?.naming ?? []);
+      await addAll(naming.filter((each) => !isAdded(each)));
+      const recorded = recordedNames(
+        naming.filter((each) => each.arguments !== undefined),
+        texts.apps,
+      );
+      const recordedName = (kind: 'apps' | 'connectors', id: string) => {
+        const name = recorded[kind].get(id);
+        return name && foldedName(name);
+      };
+      return ({ account = '', by, clientId = '', connector = '' }) => [
+        texts.people.get(account),
+        by && texts.people.get(accountIdIn(by)),
+        recordedName('apps', clientId) ?? texts.apps.get(clientId),
+        texts.tokens.get(clientId),
+        texts.connectors.get(connector) || recordedName('connectors', connector),
+      ];
+    },
+  };
 }

@@ -254,16 +254,16 @@ describe('what searches in the audit log keep', () => {
 
   it('texts take no more than 8 MB, and a later item with the same number has none', async () => {
     const { cache } = await open();
-    const place = (number: number) => ({ number, time: 1, completedBy: 0, isWhole: true });
-    for (let number = 1; number <= 1000; number += 1) cache.texts.set(place(number), TEXT);
-    const kept = Array.from({ length: 1000 }, (_, n) => cache.texts.get(place(n + 1)));
+    const place = (number: number) => ({ number, time: 1, completedBy: 0 });
+    for (let number = 1; number <= 1000; number += 1) cache.texts.set(place(number), true, TEXT);
+    const kept = Array.from({ length: 1000 }, (_, n) => cache.texts.get(place(n + 1), true));
     const bytes = kept.filter((text) => text !== undefined).length * TEXT.text.length;
     expect(bytes).to.be.within(6 * 1024 ** 2, 8 * 1024 ** 2);
-    expect(cache.texts.get(place(1000))).to.equal(TEXT);
-    expect(cache.texts.get({ ...place(1000), time: 2 })).to.equal(undefined);
-    expect(cache.texts.get({ ...place(1000), completedBy: 1001 })).to.equal(undefined);
-    expect(cache.texts.get({ ...place(1000), isWhole: false })).to.equal(undefined);
+    expect(cache.texts.get(place(1000), true)).to.equal(TEXT);
+    expect(cache.texts.get({ ...place(1000), time: 2 }, true)).to.equal(undefined);
+    expect(cache.texts.get({ ...place(1000), completedBy: 1001 }, true)).to.equal(undefined);
+    expect(cache.texts.get(place(1000), false)).to.equal(undefined);
     cache.close();
-    expect(cache.texts.get(place(1000))).to.equal(undefined);
+    expect(cache.texts.get(place(1000), true)).to.equal(undefined);
   });
 });
