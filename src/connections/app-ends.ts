@@ -26,3 +26,8 @@ export const APP_ENDS = {
     message: 'an administrator keeps this app away from the person',
   },
 } as const satisfies Record<string, AppEnd>;
+
+/** The end with this code. */
+export function appEndWithCode(code: string): AppEnd | undefined {
+  return Object.values(APP_ENDS).find((end) => end.code === code);
+}

@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Router } from '@koa/router';
 import type Koa from 'koa';
+import { appEndWithCode } from '../connections/app-ends.ts';
 import { readForm } from '../http/body.ts';
 import { COOKIE, hostCookieName } from '../http/cookies.ts';
 import { HttpError, tooManyRequests, unavailable } from '../http/errors.ts';
@@ -139,6 +140,8 @@ function recordDecision(context: InteractionContext): Koa.Middleware {
 
 /** Errors that have a page of their own. All others mean that the interaction, or the code, has ended. */
 function failure(error: string): HttpError {
+  const appEnd = appEndWithCode(error);
+  if (appEnd) return new HttpError(403, appEnd.code, appEnd.message);
   switch (error) {
     case 'temporarily_unavailable':
       return unavailable(new Error('the decision about a device could not be stored'));
@@ -149,10 +152,6 @@ function failure(error: string): HttpError {
       return new HttpError(400, error, 'the app or the connect link is no longer valid');
     case 'connector_paused':
       return new HttpError(400, error, 'an administrator paused this connect link');
-    case 'client_blocked':
-    case 'client_revoked':
-    case 'kept_out':
-      return new HttpError(403, error, 'an administrator does not allow this app');
     default:
       return new HttpError(
         400,
