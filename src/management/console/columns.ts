@@ -56,15 +56,12 @@ function kindOf(field: ConsoleField): ConsoleColumn['kind'] {
   return field.code !== undefined && field.textKey === undefined ? 'code' : 'text';
 }
 
-/** Columns of times at which something ends. */
-const ENDS: ReadonlySet<string> = new Set(['expires', 'expiresUnused']);
-
 /** What ends next and what happened last comes first, and texts from A. */
 function sortLink(
   { name, kind }: Pick<ConsoleColumn, 'name' | 'kind'>,
   { order, at }: { order: Order | undefined; at: (more: { sort: string }) => string },
 ): NonNullable<ConsoleColumn['sort']> {
-  const first = kind === 'time' && !ENDS.has(name) ? '-' : '';
+  const first = kind === 'time' && name !== 'expires' ? '-' : '';
   if (order?.column !== name) return { href: at({ sort: first + name }) };
   const isDescending = order.direction === 'descending';
   return { href: at({ sort: (isDescending ? '' : '-') + name }), direction: order.direction };
