@@ -22,14 +22,23 @@ export type NamingPart = Pick<
   'event' | 'account' | 'by' | 'clientId' | 'connector' | 'arguments'
 >;
 
-/** What is searched of an item: what it says itself, folded, and what it names. */
-export type ItemText = { text: string; naming: NamingPart };
+/**
+ * What is searched of an item: what it says itself, folded, and what it names. `names` are the folded names, as long as the cache has heard of so many
+ * `changes`.
+ */
+export type ItemText = {
+  text: string;
+  naming: NamingPart;
+  folded?: { names: readonly string[]; changes: number };
+};
 
 /** The channels that carry the ids of what gets another name. */
 export type NameChannels = Record<'people' | 'apps' | 'connectors', string>;
 
 export type SearchCache = {
   names: Record<keyof NameChannels, CachedNames>;
+  /** Of any name, also of one that is not cached. */
+  changes(): number;
   /** `isWhole` is false for readers who see less of an item. */
   texts: {
     get(place: Found, isWhole: boolean): ItemText | undefined;
@@ -44,7 +53,7 @@ const KEPT_MS = 300_000;
 const MAX_NAMES = 12_000;
 const MAX_TEXT_BYTES = 8 * 1024 * 1024;
 /** What a text takes besides its characters. Estimated. */
-const ENTRY_BYTES = 350;
+const ENTRY_BYTES = 450;
 
 /** Names that change are dropped when the store says so. */
 export async function openSearchCache(
@@ -56,6 +65,7 @@ export async function openSearchCache(
     ({ text }) => ENTRY_BYTES + text.text.length,
   );
   const clears = [() => texts.clear()];
+  let changes = 0;
   let clearing: NodeJS.Timeout | undefined;
   const clear = () => {
     clearTimeout(clearing);
@@ -69,16 +79,17 @@ export async function openSearchCache(
     const names = boundedMap<string, AuditName>(MAX_NAMES);
     clears.push(() => names.clear());
     /** Of each reading in progress: what changed since it began. */
-    const changes = new Set<Set<string>>();
+    const readings = new Set<Set<string>>();
     await store.subscribe(channel, (id) => {
       names.delete(id);
-      for (const changed of changes) changed.add(id);
+      changes += 1;
+      for (const changed of readings) changed.add(id);
     });
     return {
       get: (id) => names.get(id),
       async find(ids, find) {
         const changed = new Set<string>();
-        changes.add(changed);
+        readings.add(changed);
         try {
           const found = await find(ids);
           noteUse();
@@ -88,7 +99,7 @@ export async function openSearchCache(
           }
           return found;
         } finally {
-          changes.delete(changed);
+          readings.delete(changed);
         }
       },
     };
@@ -99,6 +110,7 @@ export async function openSearchCache(
       apps: await openNames(channels.apps),
       connectors: await openNames(channels.connectors),
     },
+    changes: () => changes,
     texts: {
       get(place, isWhole) {
         const kept = texts.get(keyOf(place, isWhole));

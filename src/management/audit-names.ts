@@ -13,6 +13,7 @@ import { CLIENT_ID, clientKind, findClients } from '../clients/clients.ts';
 import { listRules } from '../clients/rules.ts';
 import { findConnectors } from '../links/connectors.ts';
 import { findMintedToken, mintedSubject } from '../links/minted-tokens.ts';
+import type { Settings } from '../settings/settings.ts';
 import type { ManagementHost } from './context.ts';
 
 type Names = Map<string, AuditName>;
@@ -63,11 +64,7 @@ export async function findCurrentNames(
   const mayKeep: string[] = [];
   const others: string[] = [];
   for (const id of new Set(clients)) {
-    if (!isClient(id)) continue;
-    // Settings and metadata documents change their names without a message.
-    const isAnnounced =
-      CLIENT_ID.test(id) && clientKind(id, settings.clients) === 'self-registered';
-    (isAnnounced ? mayKeep : others).push(id);
+    if (isClient(id)) (isAnnounced(id, settings) ? mayKeep : others).push(id);
   }
   const [people, registered, listed, connectors, tokens] = await Promise.all([
     findPeople(management, items, known),
@@ -92,6 +89,11 @@ export async function findCurrentNames(
     ),
   ]);
   return { people, apps: new Map([...registered, ...listed]), connectors, tokens };
+}
+
+/** Settings, metadata documents and tokens change their names without a message. */
+export function isAnnounced(clientId: string, { clients }: Pick<Settings, 'clients'>): boolean {
+  return CLIENT_ID.test(clientId) && clientKind(clientId, clients) === 'self-registered';
 }
 
 /** Looks up each person in the items once. */

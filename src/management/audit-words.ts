@@ -20,6 +20,7 @@ import {
   findAuditNames,
   findCurrentNames,
   findPeople,
+  isAnnounced,
   type KnownNames,
   knownNames,
   namingPart,
@@ -206,18 +207,18 @@ function textOf(item: AuditItem): ItemText {
 }
 
 /** Folded. */
-type NamesOf = (naming: NamingPart) => readonly (string | undefined)[];
+type NamesOf = (text: ItemText) => readonly (string | undefined)[];
 
 /** Whether each word is in what the item says itself, or in a name. */
-function hasWords(words: readonly string[], { text, naming }: ItemText, namesOf: NamesOf): boolean {
-  const others = words.filter((word) => !text.includes(word));
+function hasWords(words: readonly string[], text: ItemText, namesOf: NamesOf): boolean {
+  const others = words.filter((word) => !text.text.includes(word));
   if (others.length === 0) return true;
-  const names = namesOf(naming);
+  const names = namesOf(text);
   return others.every((word) => names.some((name) => name?.includes(word)));
 }
 
 function foldedNamesIn({ people, apps, connectors, tokens }: AuditNames): NamesOf {
-  return ({ account = '', by = '', clientId = '', connector = '' }) =>
+  return ({ naming: { account = '', by = '', clientId = '', connector = '' } }) =>
     [
       people.get(account),
       people.get(accountIdIn(by)),
@@ -237,25 +238,28 @@ function foldedName(name: AuditName): string {
   return text;
 }
 
-/** The names in the items of a search. Each is looked up and folded once. */
+/** The names in the items of a search. Each is looked up and folded once, and kept with the texts. */
 function searchedNames(management: ManagementContext) {
-  const known = knownNames(management.services.searchCache?.names);
+  const { settings, services } = management;
+  const cache = services.searchCache;
+  const changes = cache?.changes();
+  const known = knownNames(cache?.names);
   const open = () => new Map<string, string>();
   /** Folded, and empty where there is no name. */
-  const texts = { people: open(), apps: open(), connectors: open(), tokens: open() };
+  const found = { people: open(), apps: open(), connectors: open(), tokens: open() };
   const add = (kind: keyof AuditNames, id: string | undefined, names: AuditNames) => {
     const name = id === undefined ? undefined : names[kind].get(id);
-    if (id !== undefined) texts[kind].set(id, name ? foldedName(name) : '');
+    if (id !== undefined) found[kind].set(id, name ? foldedName(name) : '');
   };
-  const isAdded = ({ account, by, clientId, connector }: NamingPart) =>
-    (account === undefined || texts.people.has(account)) &&
-    (by === undefined || texts.people.has(accountIdIn(by))) &&
-    (clientId === undefined || texts.apps.has(clientId)) &&
-    (connector === undefined || texts.connectors.has(connector));
-  const addAll = async (added: readonly NamingPart[]) => {
-    if (added.length === 0) return;
-    const names = await findCurrentNames(management, added, known);
-    for (const { account, by, clientId, connector } of added) {
+  const isFound = ({ account, by, clientId, connector }: NamingPart) =>
+    (account === undefined || found.people.has(account)) &&
+    (by === undefined || found.people.has(accountIdIn(by))) &&
+    (clientId === undefined || found.apps.has(clientId)) &&
+    (connector === undefined || found.connectors.has(connector));
+  const find = async (naming: readonly NamingPart[]) => {
+    if (naming.length === 0) return;
+    const names = await findCurrentNames(management, naming, known);
+    for (const { account, by, clientId, connector } of naming) {
       add('people', account, names);
       add('people', by && accountIdIn(by), names);
       add('apps', clientId, names);
@@ -263,26 +267,35 @@ function searchedNames(management: ManagementContext) {
       add('connectors', connector, names);
     }
   };
+  const isKept = ({ folded }: ItemText) => folded !== undefined && folded.changes === changes;
+  const currentNames = (text: ItemText): readonly string[] => {
+    if (text.folded && isKept(text)) return text.folded.names;
+    const { account = '', by, clientId, connector = '' } = text.naming;
+    const names = [
+      found.people.get(account),
+      by === undefined ? undefined : found.people.get(accountIdIn(by)),
+      found.apps.get(clientId ?? ''),
+      found.tokens.get(clientId ?? ''),
+      found.connectors.get(connector),
+    ].flatMap((name) => name || []);
+    if (changes !== undefined && (clientId === undefined || isAnnounced(clientId, settings)))
+      text.folded = { names, changes };
+    return names;
+  };
   return {
     known,
     async of(batch: readonly Step[]): Promise<NamesOf> {
-      const naming = batch.flatMap(({ text }) => text?.naming ?? []);
-      await addAll(naming.filter((each) => !isAdded(each)));
-      const recorded = recordedNames(
-        naming.filter((each) => each.arguments !== undefined),
-        texts.apps,
-      );
-      const recordedName = (kind: 'apps' | 'connectors', id: string) => {
-        const name = recorded[kind].get(id);
-        return name && foldedName(name);
+      const texts = batch.flatMap(({ text }) => text ?? []);
+      const unknown = texts.flatMap((text) => (isKept(text) ? [] : text.naming));
+      await find(unknown.filter((naming) => !isFound(naming)));
+      const naming = texts.flatMap((text) => (text.naming.arguments ? text.naming : []));
+      if (naming.length === 0) return currentNames;
+      const { apps, connectors } = recordedNames(naming, found.apps);
+      return (text) => {
+        const { clientId = '', connector = '' } = text.naming;
+        const recorded = [apps.get(clientId), connectors.get(connector)];
+        return [...currentNames(text), ...recorded.map((name) => name && foldedName(name))];
       };
-      return ({ account = '', by, clientId = '', connector = '' }) => [
-        texts.people.get(account),
-        by && texts.people.get(accountIdIn(by)),
-        recordedName('apps', clientId) ?? texts.apps.get(clientId),
-        texts.tokens.get(clientId),
-        texts.connectors.get(connector) || recordedName('connectors', connector),
-      ];
     },
   };
 }

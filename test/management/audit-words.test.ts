@@ -7,6 +7,7 @@ import { openSearchCache } from '../../src/audit/search-cache.ts';
 import { type Account, forgottenAccount } from '../../src/people/account.ts';
 import { findAccount, forgetAccount, saveAccount } from '../../src/people/accounts.ts';
 import { searchWords } from '../../src/management/audit-words.ts';
+import { documentKey } from '../../src/clients/clients.ts';
 import { updateMachine } from '../../src/clients/machines.ts';
 import type { Range } from '../../src/store/store.ts';
 import { auditServices } from '../support/audit-services.ts';
@@ -137,6 +138,22 @@ describe('a search by words in the audit log that repeats an earlier one', () =>
     );
     await until('the new names are found', async () => (await find('yearly hourly')).length === 1);
     expect(await find('quarterly')).to.deep.equal([]);
+  });
+
+  it('finds an app with a metadata document by the new name, of which no message tells', async () => {
+    const clientId = 'https://app.example.com/client.json';
+    const save = (name: string) =>
+      host.store.set(
+        documentKey(clientId),
+        { document: { client_name: name, redirect_uris: ['https://app.example.com/cb'] } },
+        3600,
+      );
+    await save('Earlier app');
+    await record({ clientId, traceId: '1' });
+    expect(await find('earlier')).to.deep.equal(['1']);
+    await save('Later app');
+    expect(await find('later')).to.deep.equal(['1']);
+    expect(await find('earlier')).to.deep.equal([]);
   });
 
   async function addMachine(connector: string): Promise<string> {
