@@ -18,6 +18,9 @@ import {
 
 type Line = { msg?: string; reason?: string };
 
+/** The exporter tries again until then, and says why only afterwards. */
+const RETRYING_MS = '1000';
+
 describe('TRC-05 Trace export to a faulty collector', () => {
   let warnings: readonly Line[] = [];
   let collector: TraceCollector;
@@ -50,7 +53,6 @@ describe('TRC-05 Trace export to a faulty collector', () => {
     const environment = {
       ...place.environment,
       ...traceSettings(collector),
-      OTEL_EXPORTER_OTLP_TIMEOUT: '100',
       ...settings,
     };
     const logger = createLogger('warn', { write });
@@ -69,7 +71,10 @@ describe('TRC-05 Trace export to a faulty collector', () => {
 
   it('spans are dropped with a warning if the collector is down', async () => {
     const [port] = await freePorts(1);
-    await start({ OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}` });
+    await start({
+      OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
+      OTEL_EXPORTER_OTLP_TIMEOUT: RETRYING_MS,
+    });
     await connect(system, await createConnector(system));
     expect((await warned()).reason).to.match(/^ECONNREFUSED; spans lost: \d+$/);
   });
@@ -115,7 +120,7 @@ describe('TRC-05 Trace export to a faulty collector', () => {
       const drip = setInterval(() => res.write(' '), 10);
       res.once('close', () => clearInterval(drip));
     });
-    await start();
+    await start({ OTEL_EXPORTER_OTLP_TIMEOUT: '100' });
     await ask();
     expect((await warned()).reason).to.match(/^no answer in time/);
   });
@@ -141,7 +146,10 @@ describe('TRC-05 Trace export to a faulty collector', () => {
 
   it('spans are delivered again when the collector is back', async () => {
     const [port = 0] = await freePorts(1);
-    await start({ OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}` });
+    await start({
+      OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
+      OTEL_EXPORTER_OTLP_TIMEOUT: RETRYING_MS,
+    });
     await ask();
     await warned();
     const back = await startTraceCollector(port);
