@@ -49,15 +49,27 @@ const MAX_BLOCKS = 24_000;
 const MAX_LOOKED_AT = 24_000;
 const MAX_OPEN_READ = 32;
 
-/** In 32 bits: rows are compared as words, several times faster than as bytes. */
-const ROW_WORDS = ROW_BYTES / 4;
-const FIRST_TERM = TERMS_AT / 4;
+const WORD_BYTES = 4;
+const ROW_WORDS = ROW_BYTES / WORD_BYTES;
+const FIRST_TERM = TERMS_AT / WORD_BYTES;
 const OUTCOME = TERM_KINDS.indexOf('outcome');
 const EVENT = TERM_KINDS.indexOf('event');
+/** The kinds of which a value is in the fewest rows come first. */
+const RAREST_FIRST: readonly TermKind[] = [
+  'grant',
+  'account',
+  'client',
+  'tool',
+  'connector',
+  'event',
+  'outcome',
+];
 
 type CachedBlock = {
   first: number;
-  words: Uint32Array;
+  count: number;
+  /** The rows as signed words, one column after the other: what a search compares lies side by side. */
+  words: Int32Array;
   oldest: number;
   newest: number;
 };
@@ -76,8 +88,8 @@ type CachedPart = {
 };
 
 export function openAuditBlocks(store: Store, onError: (error: unknown) => void): AuditBlocks {
-  const started = wordOf(auditIndex.term(store, 'outcome', 'started'));
-  const trimmed = wordOf(auditIndex.term(store, 'event', 'audit_trimmed'));
+  const started = auditIndex.term(store, 'outcome', 'started') | 0;
+  const trimmed = auditIndex.term(store, 'event', 'audit_trimmed') | 0;
   const parts = LOG_PARTS.map((part): CachedPart => ({
     part,
     blocks: [],
@@ -93,18 +105,8 @@ export function openAuditBlocks(store: Store, onError: (error: unknown) => void)
   /** The numbers of items among which are trimmings, until they were read: the store may fail. */
   const unreadTrimmings = new Set<number>();
 
-  const cached = ({ first, rows }: LogBlock): CachedBlock => {
-    // A copy, because the buffer may be a part of a larger one.
-    const bytes = Buffer.from(new Uint8Array(rows).buffer);
-    const times = Array.from({ length: rowCount(rows) }, (_, index) => timeAt(rows, index));
-    const words = new Uint32Array(bytes.buffer, 0, bytes.length / 4);
-    return { first, words, oldest: Math.min(...times), newest: Math.max(...times) };
-  };
-  const hasTerm = ({ words }: CachedBlock, term: number, word: number) => {
-    for (let at = FIRST_TERM + term; at < words.length; at += ROW_WORDS)
-      if (words[at] === word) return true;
-    return false;
-  };
+  const hasTerm = (block: CachedBlock, term: number, word: number) =>
+    rowWith(block, { term, word, or: word }, 0) !== -1;
   const noteOpen = (part: CachedPart, block: CachedBlock) => {
     part.open.delete(block.first);
     if (hasTerm(block, OUTCOME, started)) part.open.add(block.first);
@@ -134,7 +136,7 @@ export function openAuditBlocks(store: Store, onError: (error: unknown) => void)
   const dropReplaced = async (part: CachedPart) => {
     for (let last = part.blocks.at(-1); last; last = part.blocks.at(-1)) {
       const stored = await blockFrom(part.part, last.first);
-      if (stored?.first === last.first && isSame(cached(stored), last)) return;
+      if (stored?.first === last.first && isSame(stored.rows, rowsOf(last))) return;
       part.blocks.pop();
       part.end = last.first;
     }
@@ -180,8 +182,8 @@ export function openAuditBlocks(store: Store, onError: (error: unknown) => void)
   /** What is being trimmed is read again by the run after the next one, when it is gone. */
   const noteTrimmings = async (added: readonly CachedBlock[]) => {
     for (const block of added.filter((one) => hasTerm(one, EVENT, trimmed))) {
-      const rows = bytesOf(block);
-      const numbers = Array.from({ length: rowCount(rows) }, (_, index) => numberAt(rows, index));
+      const rows = rowsOf(block);
+      const numbers = Array.from({ length: block.count }, (_, index) => numberAt(rows, index));
       for (const number of numbers) if (number > seenTrimmings) unreadTrimmings.add(number);
       seenTrimmings = Math.max(seenTrimmings, ...numbers);
     }
@@ -292,20 +294,28 @@ function runsOf(indices: readonly number[], blocks: readonly CachedBlock[]): Blo
   return runs.map(({ newest, count }) => ({ newest, count }));
 }
 
-/** What a 32-bit number in a row is as a word of this machine. */
-function wordOf(hash: number): number {
-  const bytes = Buffer.from(new ArrayBuffer(4));
-  bytes.writeUInt32BE(hash);
-  return new Uint32Array(bytes.buffer)[0] ?? 0;
+function cached({ first, rows }: LogBlock): CachedBlock {
+  const count = rowCount(rows);
+  const times = Array.from({ length: count }, (_, index) => timeAt(rows, index));
+  const words = new Int32Array(count * ROW_WORDS);
+  for (let column = 0; column < ROW_WORDS; column += 1)
+    for (let row = 0; row < count; row += 1)
+      words[column * count + row] = rows.readInt32BE(row * ROW_BYTES + column * WORD_BYTES);
+  return { first, count, words, oldest: Math.min(...times), newest: Math.max(...times) };
 }
 
-function bytesOf({ words }: CachedBlock): Buffer {
-  return Buffer.from(words.buffer, words.byteOffset, words.byteLength);
+/** The rows as the store has them. */
+function rowsOf({ count, words }: CachedBlock): Buffer {
+  const rows = Buffer.alloc(count * ROW_BYTES);
+  words.forEach((word, at) => {
+    const [column, row] = [Math.floor(at / count), at % count];
+    rows.writeInt32BE(word, row * ROW_BYTES + column * WORD_BYTES);
+  });
+  return rows;
 }
 
 /** Whether it has the same items: calls may have ended meanwhile. */
-function isSame(one: CachedBlock, other: CachedBlock): boolean {
-  const [rows, others] = [bytesOf(one), bytesOf(other)];
+function isSame(rows: Buffer, others: Buffer): boolean {
   if (rows.length !== others.length) return false;
   for (let at = 0; at < rows.length; at += ROW_BYTES) {
     const [terms, end] = [at + TERMS_AT + 4, at + ROW_BYTES];
@@ -315,28 +325,38 @@ function isSame(one: CachedBlock, other: CachedBlock): boolean {
   return true;
 }
 
+type WantedTerm = { term: number; word: number; or: number };
+
+/** The first row from `row` on that has the term; -1 if none has. */
+function rowWith({ count, words }: CachedBlock, { term, word, or }: WantedTerm, row: number) {
+  const column = (FIRST_TERM + term) * count;
+  const end = column + count;
+  for (let at = column + row; at < end; at += 1) {
+    const found = words[at];
+    if (found === word || found === or) return at - column;
+  }
+  return -1;
+}
+
 /** Calls that had not ended may have any outcome now. */
 function matcher(
   { since, until, terms }: WantedRows,
   started: number,
 ): (block: CachedBlock) => boolean {
-  const wanted = terms.map(({ kind, hash }) => {
-    const word = wordOf(hash);
-    return { at: TERM_KINDS.indexOf(kind), word, or: kind === 'outcome' ? started : word };
-  });
-  // Outcomes and events are the most common ones.
-  const [first, ...others] = wanted.toSorted((one, other) => other.at - one.at);
-  return ({ words, oldest, newest }) => {
-    if (oldest > until || newest < since) return false;
+  const [first, ...others] = terms
+    .toSorted((one, other) => RAREST_FIRST.indexOf(one.kind) - RAREST_FIRST.indexOf(other.kind))
+    .map(({ kind, hash }): WantedTerm => {
+      const word = hash | 0;
+      return { term: TERM_KINDS.indexOf(kind), word, or: kind === 'outcome' ? started : word };
+    });
+  return (block) => {
+    if (block.oldest > until || block.newest < since) return false;
     if (!first) return true;
-    const { at, word, or } = first;
-    for (let row = FIRST_TERM; row < words.length; row += ROW_WORDS) {
-      const found = words[row + at];
-      if (found !== word && found !== or) continue;
+    for (let row = rowWith(block, first, 0); row !== -1; row = rowWith(block, first, row + 1)) {
       let isMatch = true;
-      for (const other of others) {
-        const value = words[row + other.at];
-        if (value !== other.word && value !== other.or) isMatch = false;
+      for (const { term, word, or } of others) {
+        const found = block.words[(FIRST_TERM + term) * block.count + row];
+        if (found !== word && found !== or) isMatch = false;
       }
       if (isMatch) return true;
     }
