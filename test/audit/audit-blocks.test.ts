@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import { type AuditItem, auditItem, storeAudit } from '../../src/audit/audit.ts';
 import { type AuditBlocks, openAuditBlocks } from '../../src/audit/audit-blocks.ts';
+import { auditIndex, type TermKind } from '../../src/audit/audit-log.ts';
 import { type AuditFilters, searchAudit } from '../../src/audit/audit-search.ts';
 import { trimAudit } from '../../src/audit/audit-keep.ts';
 import { createLogger } from '../../src/observability/logger.ts';
@@ -98,6 +99,23 @@ onEachStore('The index of the audit log in memory', (system) => {
         const found = await numbersOf(filters, newestFirst, { store, auditBlocks });
         expect(found, title).to.deep.equal(expected);
       }
+  });
+
+  it('only blocks that may have a row with all that is wanted are read: calls that had not ended may have any outcome', () => {
+    const blocksWith = (part: LogPart, wanted: Partial<Record<TermKind, string>>) => {
+      const terms = Object.entries(wanted).map(([key, value]) => {
+        const kind = key as TermKind;
+        return { kind, hash: auditIndex.term(store, kind, value) };
+      });
+      const search = { part, from: 1, newestFirst: false, limit: 100 };
+      const found = auditBlocks.find({ ...EVERYTHING, terms }, search);
+      return found?.runs.reduce((sum, { count }) => sum + count, 0);
+    };
+    expect(blocksWith('bulk', { tool: 'rare', connector: 'bulk' })).to.equal(3);
+    expect(blocksWith('bulk', { tool: 'rare', connector: 'lasting' })).to.equal(0);
+    expect(blocksWith('bulk', { outcome: 'refused' })).to.equal(0);
+    expect(blocksWith('lasting', { outcome: 'refused' })).to.be.above(0);
+    expect(blocksWith('lasting', { outcome: 'refused', tool: 'tool 1' })).to.be.above(0);
   });
 
   it('a search for what is rare reads few blocks', async () => {
