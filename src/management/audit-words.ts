@@ -217,15 +217,22 @@ function hasWords(words: readonly string[], text: ItemText, namesOf: NamesOf): b
   return others.every((word) => names.some((name) => name?.includes(word)));
 }
 
-function foldedNamesIn({ people, apps, connectors, tokens }: AuditNames): NamesOf {
-  return ({ naming: { account = '', by = '', clientId = '', connector = '' } }) =>
-    [
-      people.get(account),
-      people.get(accountIdIn(by)),
-      apps.get(clientId),
-      tokens.get(clientId),
-      connectors.get(connector),
-    ].map((name) => name && foldedName(name));
+/** The kinds and ids of what an item names. */
+function namedIn({ account, by, clientId, connector }: NamingPart): [keyof AuditNames, string][] {
+  const named: [keyof AuditNames, string][] = [];
+  if (account) named.push(['people', account]);
+  if (by) named.push(['people', accountIdIn(by)]);
+  if (clientId) named.push(['apps', clientId], ['tokens', clientId]);
+  if (connector) named.push(['connectors', connector]);
+  return named;
+}
+
+function foldedNamesIn(names: AuditNames): NamesOf {
+  return ({ naming }) =>
+    namedIn(naming).map(([kind, id]) => {
+      const name = names[kind].get(id);
+      return name && foldedName(name);
+    });
 }
 
 const folded = new WeakMap<AuditName, string>();
@@ -247,37 +254,24 @@ function searchedNames(management: ManagementContext) {
   const open = () => new Map<string, string>();
   /** Folded, and empty where there is no name. */
   const found = { people: open(), apps: open(), connectors: open(), tokens: open() };
-  const add = (kind: keyof AuditNames, id: string | undefined, names: AuditNames) => {
-    const name = id === undefined ? undefined : names[kind].get(id);
-    if (id !== undefined) found[kind].set(id, name ? foldedName(name) : '');
-  };
-  const isFound = ({ account, by, clientId, connector }: NamingPart) =>
-    (account === undefined || found.people.has(account)) &&
-    (by === undefined || found.people.has(accountIdIn(by))) &&
-    (clientId === undefined || found.apps.has(clientId)) &&
-    (connector === undefined || found.connectors.has(connector));
   const find = async (naming: readonly NamingPart[]) => {
-    if (naming.length === 0) return;
-    const names = await findCurrentNames(management, naming, known);
-    for (const { account, by, clientId, connector } of naming) {
-      add('people', account, names);
-      add('people', by && accountIdIn(by), names);
-      add('apps', clientId, names);
-      add('tokens', clientId, names);
-      add('connectors', connector, names);
+    const unknown = naming.filter((each) =>
+      namedIn(each).some(([kind, id]) => !found[kind].has(id)),
+    );
+    if (unknown.length === 0) return;
+    const names = await findCurrentNames(management, unknown, known);
+    for (const [kind, id] of unknown.flatMap(namedIn)) {
+      const name = names[kind].get(id);
+      found[kind].set(id, name ? foldedName(name) : '');
     }
   };
-  const isKept = ({ folded }: ItemText) => folded !== undefined && folded.changes === changes;
+  const keptNames = ({ folded }: ItemText) =>
+    folded?.changes === changes ? folded?.names : undefined;
   const currentNames = (text: ItemText): readonly string[] => {
-    if (text.folded && isKept(text)) return text.folded.names;
-    const { account = '', by, clientId, connector = '' } = text.naming;
-    const names = [
-      found.people.get(account),
-      by === undefined ? undefined : found.people.get(accountIdIn(by)),
-      found.apps.get(clientId ?? ''),
-      found.tokens.get(clientId ?? ''),
-      found.connectors.get(connector),
-    ].flatMap((name) => name || []);
+    const kept = keptNames(text);
+    if (kept) return kept;
+    const names = namedIn(text.naming).flatMap(([kind, id]) => found[kind].get(id) || []);
+    const { clientId } = text.naming;
     if (changes !== undefined && (clientId === undefined || isAnnounced(clientId, settings)))
       text.folded = { names, changes };
     return names;
@@ -286,8 +280,7 @@ function searchedNames(management: ManagementContext) {
     known,
     async of(batch: readonly Step[]): Promise<NamesOf> {
       const texts = batch.flatMap(({ text }) => text ?? []);
-      const unknown = texts.flatMap((text) => (isKept(text) ? [] : text.naming));
-      await find(unknown.filter((naming) => !isFound(naming)));
+      await find(texts.flatMap((text) => (keptNames(text) ? [] : text.naming)));
       const naming = texts.flatMap((text) => (text.naming.arguments ? text.naming : []));
       if (naming.length === 0) return currentNames;
       const { apps, connectors } = recordedNames(naming, found.apps);
