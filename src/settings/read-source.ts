@@ -98,16 +98,14 @@ function readText(path: string, setting: string): string {
   }
 }
 
-/** `path` names the text in errors. Throws SettingsError. */
-export function parseSettingsText(text: string, path: string): unknown {
-  if (last?.text === text) return structuredClone(last.tree);
-  const tree = parseText(text, path);
-  last = { text, tree: structuredClone(tree) };
-  return tree;
-}
-
 /** A dry run of a reload reads the same text several times, and parsing takes most of the time. */
 let last: { text: string; tree: unknown } | undefined;
+
+/** `path` names the text in errors. Throws SettingsError. */
+export function parseSettingsText(text: string, path: string): unknown {
+  if (last?.text !== text) last = { text, tree: parseText(text, path) };
+  return structuredClone(last.tree);
+}
 
 function parseText(text: string, path: string): unknown {
   const lines = new LineCounter();
