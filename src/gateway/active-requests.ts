@@ -30,7 +30,7 @@ type Tracked = { request: ActiveRequest; isEnded: boolean; end: () => void };
 /** Messages about changes may be lost, and none announces an expiry. With the age of cached records, revocation takes at most 10 s. */
 const REVALIDATION_INTERVAL_MS = 1000;
 
-/** Reloads in quick succession end no stream of the settings before them, and a stream that has just begun goes on. */
+/** No stream ends before this share of the time: in the minute in which an operator tries several settings, all go on. */
 const LEAST_SHARE = 0.1;
 
 /** A request can be repeated: at another process, or here under other settings. */
