@@ -27,7 +27,8 @@ const HELP = `npm run bench:console -- [flags]
   --quick           200 people and 2000 items: shows that all of it runs; the numbers mean little
 
 Writes the records with Gatehouse's own store code, reads all pages as often as it measures them later, then prints the time of each page:
-the median, the mean processor time of the server, which hardly depends on other load, and the processor time of the very first reading. Needs redis-server and 2 GB of memory for the default.
+the median, the mean processor time of the server, which hardly depends on other load, and the processor time of the very first reading.
+Needs redis-server and 2 GB of memory for the default.
 `;
 
 const WRITERS = 32;
