@@ -8,6 +8,7 @@ import { type Connector, CONNECTOR_ID } from '../links/connector.ts';
 import {
   connectorPage,
   findConnector,
+  findConnectors,
   releaseReservedUse,
   commitReservedUse,
 } from '../links/connectors.ts';
@@ -19,6 +20,7 @@ import {
   type ListedGrant,
   listedGrants,
   type Owner,
+  shortLists,
 } from './grant-lists.ts';
 import { isMachineSubject } from './machine-subject.ts';
 import {
@@ -87,26 +89,75 @@ export async function* listConnections(
   { after, newestFirst, people = [] }: ConnectionRange = {},
 ): AsyncGenerator<ListedConnection> {
   const accounts = new Map<string, Account>();
+  const connectors = new Map<string, Connector | undefined>();
   const read = connectionReader(settings, services, {
+    readConnector: async (id) => connectors.get(id),
     readAccount: async (id) => accounts.get(id),
   });
-  const [afterGrant, afterOwner] = (after?.split(' ') ?? []) as [string?, string?];
   const first = hasOwner(filter) ? [] : people.toSorted();
-  for await (const owner of ownersOf(services.store, filter, { people: first, from: afterOwner })) {
-    const isFirst = afterOwner === undefined || owner.id === afterOwner;
-    const start = isFirst ? afterGrant : undefined;
-    for await (const batch of grantsOf(settings, services, owner, { after: start, newestFirst })) {
-      const unread = batch.map(({ stored }) => subjectOf(stored)).filter((id) => !accounts.has(id));
-      for (const [id, account] of await findAccounts(services.store, unread))
-        accounts.set(id, account);
-      for (const entry of batch) {
-        const connection = await read(entry.id, entry.stored);
-        const cursor = hasOwner(filter) ? entry.place : `${entry.place} ${owner.id}`;
-        const wasListed = owner.kind !== 'account' && first.includes(connection.account.id);
-        if (!wasListed && matches(connection, filter)) yield { item: connection, cursor };
-      }
+  const batches = batchesOf(settings, services, filter, { after, newestFirst, people: first });
+  for await (const batch of batches) {
+    await Promise.all([
+      readAccounts(services.store, batch, accounts),
+      readConnectors(services.store, batch, connectors),
+    ]);
+    for (const { id, stored, place, owner } of batch) {
+      const connection = await read(id, stored);
+      const cursor = hasOwner(filter) ? place : `${place} ${owner.id}`;
+      const wasListed = owner.kind !== 'account' && first.includes(connection.account.id);
+      if (!wasListed && matches(connection, filter)) yield { item: connection, cursor };
     }
   }
+}
+
+type StoredEntry = ListedGrant & { stored: StoredGrant };
+
+/** Adds the accounts that are not in `accounts` yet. */
+async function readAccounts(
+  store: Store,
+  batch: readonly StoredEntry[],
+  accounts: Map<string, Account>,
+): Promise<void> {
+  const unread = batch.map(({ stored }) => subjectOf(stored)).filter((id) => !accounts.has(id));
+  for (const [id, account] of await findAccounts(store, [...new Set(unread)]))
+    accounts.set(id, account);
+}
+
+/** Adds the connectors that are not in `connectors` yet. */
+async function readConnectors(
+  store: Store,
+  batch: readonly StoredEntry[],
+  connectors: Map<string, Connector | undefined>,
+): Promise<void> {
+  const unread = batch
+    .map(({ stored }) => stored.connector)
+    .filter((id) => CONNECTOR_ID.test(id) && !connectors.has(id));
+  const ids = [...new Set(unread)];
+  const found = await findConnectors(store, ids);
+  for (const [index, id] of ids.entries()) connectors.set(id, found[index]);
+}
+
+/** Yields the grants of one owner after the other. Those of several people are read at once. */
+async function* batchesOf(
+  settings: ConnectionSettings,
+  services: Reading,
+  filter: ConnectionFilter,
+  { after, newestFirst, people = [] }: ConnectionRange,
+): AsyncGenerator<StoredEntry[]> {
+  const [afterGrant, from] = (after?.split(' ') ?? []) as [string?, string?];
+  let together: Owner[] = [];
+  for await (const owner of ownersOf(services.store, filter, { people, from })) {
+    const isFirst = from === undefined || owner.id === from;
+    const start = isFirst ? afterGrant : undefined;
+    const isWhole = start === undefined && !newestFirst;
+    const isTogether = isWhole && people.length > 0 && owner.kind === 'account';
+    if (isTogether) together.push(owner);
+    if (isTogether && together.length < BATCH_OWNERS) continue;
+    yield* grantsOfSeveral(settings, services, together);
+    together = [];
+    if (!isTogether) yield* grantsOf(settings, services, owner, { after: start, newestFirst });
+  }
+  yield* grantsOfSeveral(settings, services, together);
 }
 
 /** Ends a connection in every process at once and records it. `by` is the administrator in the console. Resolves to true for the one call that ended it. */
@@ -284,7 +335,7 @@ export async function* storedGrants(
   settings: ConnectionSettings,
   services: Reading,
   filter: Pick<ConnectionFilter, 'connector'>,
-): AsyncGenerator<ListedGrant & { stored: StoredGrant }> {
+): AsyncGenerator<StoredEntry> {
   for await (const owner of ownersOf(services.store, filter, { people: [], from: undefined }))
     for await (const batch of grantsOf(settings, services, owner, {})) yield* batch;
 }
@@ -311,19 +362,51 @@ export async function hasMoreGrants(
 
 async function* grantsOf(
   settings: ConnectionSettings,
-  { store, now }: Reading,
+  services: Reading,
   owner: Owner,
   range: Pick<GrantRange, 'after' | 'newestFirst'>,
-): AsyncGenerator<(ListedGrant & { stored: StoredGrant })[]> {
+): AsyncGenerator<StoredEntry[]> {
+  const { store, now } = services;
   const lifetime = settings.lifetimes.refreshTokenAbsolute;
-  const lifetimes = grantLifetimes(settings.lifetimes);
-  for await (const batch of listedGrants(store, owner, { lifetime, now: now(), ...range })) {
-    const found = await findListed(store, owner, batch, { lifetimes, now: now() });
-    yield batch.flatMap((entry, index) => {
-      const stored = found[index];
-      return stored ? [{ ...entry, stored }] : [];
-    });
+  for await (const batch of listedGrants(store, owner, { lifetime, now: now(), ...range }))
+    yield withStored(settings, services, batch);
+}
+
+/** As `grantsOf` for one owner after the other, oldest first. Most have few grants, which are read at once. */
+async function* grantsOfSeveral(
+  settings: ConnectionSettings,
+  services: Reading,
+  owners: readonly Owner[],
+): AsyncGenerator<StoredEntry[]> {
+  if (owners.length === 0) return;
+  const { store, now } = services;
+  const lifetime = settings.lifetimes.refreshTokenAbsolute;
+  const lists = await shortLists(store, owners, { lifetime, now: now() });
+  let entries: ListedGrant[] = [];
+  for (const [index, owner] of owners.entries()) {
+    const list = lists[index];
+    if (list) entries.push(...list);
+    else {
+      yield withStored(settings, services, entries);
+      yield* grantsOf(settings, services, owner, {});
+      entries = [];
+    }
   }
+  yield withStored(settings, services, entries);
+}
+
+/** Leaves out entries whose grant is gone. */
+async function withStored(
+  settings: ConnectionSettings,
+  { store, now }: Reading,
+  entries: readonly ListedGrant[],
+): Promise<StoredEntry[]> {
+  const lifetimes = grantLifetimes(settings.lifetimes);
+  const found = await findListed(store, entries, { lifetimes, now: now() });
+  return entries.flatMap((entry, index) => {
+    const stored = found[index];
+    return stored ? [{ ...entry, stored }] : [];
+  });
 }
 
 /**

@@ -8,7 +8,7 @@ import { findStoredGrants } from './grants.ts';
 export type Owner = { kind: 'account' | 'client' | 'connector'; id: string };
 
 /** A list entry. `createdAt` is the approval in seconds. `place` sorts by age as text and is the pagination cursor. */
-export type ListedGrant = { id: string; createdAt: number; place: string };
+export type ListedGrant = { id: string; createdAt: number; place: string; owner: Owner };
 
 const DAY = 86_400;
 /** A list has one set per quarter of approval, so that old sets expire as a whole. */
@@ -70,13 +70,41 @@ export async function* listedGrants(
   for (const [index, key] of keys.entries()) {
     let places = first[index] ?? [];
     while (places.length > 0) {
-      const entries = places.filter((place) => PLACE.test(place)).map(listed);
-      // A form that was sent twice may list its grant twice, within seconds.
-      yield entries.filter(({ id }) => !seen.has(id) && seen.add(id));
+      yield entriesOf(owner, places, seen);
       if (places.length < PAGE_GRANTS) break;
       places = await store.page(key, { ...range, after: places.at(-1) });
     }
   }
+}
+
+/** What `listedGrants` yields of each owner, oldest first. Undefined for an owner with more than a page. */
+export async function shortLists(
+  store: Store,
+  owners: readonly Owner[],
+  { lifetime, now }: Pick<GrantRange, 'lifetime' | 'now'>,
+): Promise<(ListedGrant[] | undefined)[]> {
+  const inOrder = quarters(lifetime, now);
+  const keys = owners.map((owner) => inOrder.map((quarter) => setKey(owner, quarter)));
+  const sizes = await store.sizes(keys.flat(), PAGE_GRANTS);
+  return Promise.all(
+    owners.map(async (owner, index) => {
+      const from = index * inOrder.length;
+      const own = sizes.slice(from, from + inOrder.length);
+      if (own.reduce((sum, size) => sum + size, 0) >= PAGE_GRANTS) return undefined;
+      const filled = (keys[index] ?? []).filter((_key, n) => (own[n] ?? 0) > 0);
+      const pages = await Promise.all(filled.map((key) => store.page(key, { limit: PAGE_GRANTS })));
+      return entriesOf(owner, pages.flat(), new Set());
+    }),
+  );
+}
+
+/** `seen`: the ids of entries before these. */
+function entriesOf(owner: Owner, places: readonly string[], seen: Set<string>): ListedGrant[] {
+  const entries = places
+    .filter((place) => PLACE.test(place))
+    .map((place) => ({ ...parsed(place), owner }));
+  // A form that was sent twice may list its grant twice, within seconds.
+  return entries.filter(({ id }) => !seen.has(id) && seen.add(id));
 }
 
 /** About how many grants the owners have together, counting at most `limit` of each owner in a quarter. Some may have expired. */
@@ -109,7 +137,7 @@ export async function newestGrants(
       const places = pages.flat().filter((place) => PLACE.test(place));
       const total = own.reduce((sum, _key, n) => sum + count(n), 0);
       return {
-        ids: places.slice(0, limit).map((place) => listed(place).id),
+        ids: places.slice(0, limit).map((place) => parsed(place).id),
         isAll: total <= limit,
       };
     }),
@@ -122,7 +150,7 @@ function isLeft(
   { after, newestFirst }: Pick<GrantRange, 'after' | 'newestFirst'>,
 ): boolean {
   if (after === undefined) return true;
-  const last = Math.floor(listed(after).createdAt / QUARTER);
+  const last = Math.floor(parsed(after).createdAt / QUARTER);
   return newestFirst ? quarter <= last : quarter >= last;
 }
 
@@ -167,7 +195,6 @@ export async function hasMoreClients(
 /** Finds the grants or their tombstones, in the order of the entries. If both are gone, the place is undefined, and the entry is removed. */
 export async function findListed(
   store: Store,
-  owner: Owner,
   entries: readonly ListedGrant[],
   { lifetimes, now }: { lifetimes: Lifetimes; now: number },
 ): Promise<(StoredGrant | undefined)[]> {
@@ -176,7 +203,7 @@ export async function findListed(
     entries.map(({ id }) => id),
   );
   return Promise.all(
-    entries.map(async ({ createdAt, place }, index) => {
+    entries.map(async ({ createdAt, place, owner }, index) => {
       const stored = found[index];
       const isGone = stored
         ? wasNeverUsed(stored, lifetimes, now)
@@ -195,7 +222,7 @@ function wasNeverUsed(stored: StoredGrant, lifetimes: Lifetimes, now: number): b
   return isLive(stored) && !wasExchanged(stored) && endReason(stored, lifetimes, now) !== undefined;
 }
 
-function listed(place: string): ListedGrant {
+function parsed(place: string): Omit<ListedGrant, 'owner'> {
   const [createdAt, id = ''] = place.split('.');
   return { id, createdAt: Number(createdAt), place };
 }

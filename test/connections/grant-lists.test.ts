@@ -88,7 +88,7 @@ onEachStore('The lists of grants', (system) => {
     await listGrant(store, 'grant-that-was-not-written', owners, { lifetime, now });
     const find = async (at: number) => {
       const [listed] = await allOf(store, owner, { lifetime, now: at });
-      if (listed) await findListed(store, owner, [listed], { lifetimes, now: at });
+      if (listed) await findListed(store, [listed], { lifetimes, now: at });
       return listed;
     };
     expect(await find(now + 60)).to.not.equal(undefined);
@@ -105,7 +105,7 @@ onEachStore('The lists of grants', (system) => {
       ({ id }) => id === grantOf(family),
     );
     if (!listed) throw new Error('the grant is not listed');
-    const [found] = await findListed(store, owner, [listed], { lifetimes, now: seconds() });
+    const [found] = await findListed(store, [listed], { lifetimes, now: seconds() });
     expect(found).to.deep.include({
       ended: 'disconnected',
       clientId: family.client.id,

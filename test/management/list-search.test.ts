@@ -62,3 +62,55 @@ describe('the option --search of the list commands', () => {
       expect((await run(noun, 'list', '--help')).stdout).to.include('--search <words>');
     });
 });
+
+describe('the search for connections of several people', () => {
+  let host: ManagementHost;
+  before(async () => {
+    host = await openManagementHost();
+  });
+  after(() => host.close());
+
+  async function connect(name: string, connector: string, count: number) {
+    const { store } = host;
+    const now = host.now();
+    const identity = { subject: name, name, groups: [], emailVerified: true };
+    const issuer = 'https://login.example.com';
+    const times = { now, ttl: ACCOUNT_LIFETIME };
+    const { id: account } = await saveAccount(store, KEY, { issuer, ...identity }, times);
+    const client = 'client-of-everybody';
+    const shown = { name: 'App', redirectHost: 'app.example.com' };
+    const grants: string[] = [];
+    for (let n = 0; n < count; n += 1) {
+      const id = `${name.replace(' ', '-')}-connection-${String(n).padStart(3, '0')}`;
+      await listGrant(store, id, { account, client, connector }, { lifetime: 3600, now });
+      const openid = { scope: 'analytics' };
+      const grant = { accountId: account, clientId: client, exp: now + 3600, openid };
+      await addGrant(store, id, { connector, client: shown, grant }, LIFETIMES, now);
+      grants.push(id);
+    }
+    return { account, grants };
+  }
+
+  it('lists each connection once, one person after the other, also of a person with many', async () => {
+    const { id } = await createConnector(host.store, { name: 'Ops', level: 'admin' }, host.now());
+    const people: Awaited<ReturnType<typeof connect>>[] = [];
+    for (let n = 0; n < 25; n += 1)
+      people.push(await connect(`Wanted ${n}`, id, n % 10 === 3 ? 55 : n % 3));
+    await connect('Somebody Else', id, 3);
+    const inOrder = people.toSorted((one, other) => (one.account < other.account ? -1 : 1));
+    for (const limit of [7, 100]) {
+      const found: { id: string; account: string }[] = [];
+      for (let after: string | undefined = ''; after !== undefined;) {
+        const query = new URLSearchParams({ q: 'wanted', limit: String(limit) });
+        if (after !== '') query.set('after', after);
+        const { body } = await request(host, 'GET', `/api/v1/grants?${query}`);
+        const { items, next } = body as { items: typeof found; next?: string };
+        found.push(...items);
+        after = next;
+      }
+      const accounts = inOrder.flatMap(({ account, grants }) => grants.map(() => account));
+      expect(found.map((each) => each.account)).to.deep.equal(accounts);
+      expect(found.map((each) => each.id)).to.have.members(inOrder.flatMap(({ grants }) => grants));
+    }
+  });
+});
