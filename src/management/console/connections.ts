@@ -70,16 +70,13 @@ export function connectionOf(
 
 /** Links to the calls of the app for the person through the connector, also those before the person connected it again. */
 function callsOf({ account, clientId: client, connector }: Grant): Connection['calls'] {
-  const about = { account, client, connector, event: 'call' };
-  return ([['today'], ['yesterday'], ['week'], ['all', '']] as const).map(
-    ([name, since = name]) => {
-      const period: Record<string, string> = since === '' ? {} : { since };
-      return {
-        name,
-        href: `${CONSOLE_PATH}/audit?${new URLSearchParams({ ...about, ...period })}`,
-      };
-    },
-  );
+  const about = new URLSearchParams({ account, client, connector, event: 'call' });
+  const all = `${CONSOLE_PATH}/audit?${about}`;
+  const periods = (['today', 'yesterday', 'week'] as const).map((since) => ({
+    name: since,
+    href: `${all}&since=${since}`,
+  }));
+  return [...periods, { name: 'all', href: all }];
 }
 
 /** The records of a connection. A deleted one has no name; a machine has the page of its client. */
