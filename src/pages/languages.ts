@@ -131,10 +131,14 @@ function formatOf(language: string, text: string): IntlMessageFormat {
   return format;
 }
 
+/** What a text with values, tags or quoting has. Others are shown as they are. */
+const SYNTAX = /[{}<>']/;
+
 function createTranslator(language: string, texts: Map<string, string>, now: Clock): Translator {
   const tMarked: TranslateMarked = (key, values = {}) => {
     const text = texts.get(key);
     if (text === undefined) return [key];
+    if (!SYNTAX.test(text)) return [text];
     return [formatOf(language, text).format<Part>({ ...values, ...MARKERS })].flat();
   };
   const t: Translate = (key, values) => textOf(tMarked(key, values));
