@@ -98,7 +98,11 @@ function rethrow(cause: Error, _text: string, file: string, line: number): never
 
 const INVISIBLE = /[\p{Bidi_Control}\p{Cc}\u00AD\u200B\u2060\uFEFF]/gu;
 
+/** Texts that stay as they are: most ids, paths and names. */
+const PLAIN = /^[\w ./:,=?-]*$/;
+
 /** Escapes HTML, and replaces invisible characters that could disguise a name, such as bidirectional controls. */
 function escapeText(value: unknown): string {
-  return ejs.escapeXML(String(value ?? '').replace(INVISIBLE, '\uFFFD'));
+  const text = String(value ?? '');
+  return PLAIN.test(text) ? text : ejs.escapeXML(text.replace(INVISIBLE, '\uFFFD'));
 }
