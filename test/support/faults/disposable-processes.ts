@@ -5,6 +5,7 @@ import { freePorts } from '../free-ports.ts';
 import { rawRequest } from '../raw-request.ts';
 import { startGatehouseProcess } from '../scale-out/gatehouse-process.ts';
 import { type RedisProxy, startRedisProxy } from './redis-proxy.ts';
+import { commandOf } from './stalls.ts';
 
 export type Disposable = {
   proxy: RedisProxy;
@@ -90,9 +91,9 @@ export async function killAtCommand(
 ): Promise<string | undefined> {
   let number = 0;
   let reached = 'nothing';
-  proxy.setRule(({ name, kind }) => {
-    if (!kind) return 'pass';
-    const command = `${name} ${kind}`;
+  proxy.setRule((sent) => {
+    const command = commandOf(sent);
+    if (command === undefined) return 'pass';
     number += 1;
     if (point === 0) return number === 1 ? 'hold' : 'pass';
     if (point !== number && point !== command) return 'pass';

@@ -18,9 +18,14 @@ export type Stall = { late: string | undefined; status: number };
 /** One command of a request: what it is, and how many commands like it come before it. */
 export type Point = { command: string; before: number };
 
+/** What a process also sends every second, five or ten. */
+const OF_PROCESS = ['hget audit', 'evalsha naming', 'get settings-reload'];
+
 /** The command of a request; undefined for those that the process sends in the background, which come between them in every run anew. */
-function commandOf({ name, kind }: Command): string | undefined {
-  return kind === '' || isWrittenAnyTime(`${kind}:`) ? undefined : `${name} ${kind}`;
+export function commandOf({ name, kind }: Command): string | undefined {
+  const command = `${name} ${kind}`;
+  const isOfProcess = isWrittenAnyTime(`${kind}:`) || OF_PROCESS.includes(command);
+  return kind === '' || isOfProcess ? undefined : command;
 }
 
 /** Sends the request and stalls its command at `point` until the response. */
