@@ -114,11 +114,13 @@ export async function findAccounts(
 
 /** Small, because a search may end after the first account of a page. */
 const PAGE_ACCOUNTS = 50;
-/** So many of each set are read to find the smallest one. */
-const COMPARED_ACCOUNTS = 100;
+/** The sizes of sets are compared up to this one. */
+const COMPARED_ACCOUNTS = 1000;
+/** A smaller set is read before the accounts that are not in it. */
+const KNOWN_ACCOUNTS = 100;
 
-/** In front of ids of the first part of a list. */
-const FIRST_PART = 'w';
+/** In front of ids of the first part of a list, the number of the set whose order the part has. */
+const SET_NUMBER_BASE = 36;
 
 /** A list continues after `cursor`. Without `account`, another account of a set that was read is not in the others. */
 export type ListedAccount = { account: Account | undefined; cursor: string };
@@ -132,17 +134,18 @@ export async function* listAccounts(
   { after = '', sets = [] }: { after?: string | undefined; sets?: readonly string[] } = {},
 ): AsyncGenerator<ListedAccount> {
   const isFirstPart = after.length > ACCOUNT_ID_LENGTH;
-  const [smallest] = await firstPages(store, sets);
-  const set = smallest?.set;
-  const inSmallest =
-    smallest && smallest.ids.length < COMPARED_ACCOUNTS ? new Set(smallest.ids) : undefined;
-  if (set !== undefined && (isFirstPart || after === ''))
-    for await (const ids of pagesOf(store, set, after.slice(FIRST_PART.length))) {
+  const [smallest] = await smallestFirst(store, sets);
+  const set =
+    (isFirstPart && sets[Number.parseInt(after.charAt(0), SET_NUMBER_BASE)]) || smallest?.set;
+  const inSmallest = smallest && (await membersOfSmall(store, smallest));
+  if (set !== undefined && (isFirstPart || after === '')) {
+    const part = sets.indexOf(set).toString(SET_NUMBER_BASE);
+    for await (const ids of pagesOf(store, set, after.slice(part.length))) {
       const found = await inAll(store, sets, ids);
       const accounts = await readListed(store, [...found], sets);
-      for (const id of ids)
-        yield { account: visible(accounts.get(id)), cursor: `${FIRST_PART}${id}` };
+      for (const id of ids) yield { account: visible(accounts.get(id)), cursor: `${part}${id}` };
     }
+  }
   for await (const ids of pagesOf(store, ALL, isFirstPart ? '' : after)) {
     const candidates = inSmallest ? ids.filter((id) => inSmallest.has(id)) : ids;
     const found = set === undefined ? new Set() : await inAll(store, sets, candidates);
@@ -158,24 +161,41 @@ export async function hasMoreAccounts(store: Store, count: number): Promise<bool
   return size > count;
 }
 
-/** The ids of accounts of the index that have these words, at most `limit`. Words that nobody has are ignored. */
+/** The ids of accounts of the index that have these words, at most `limit`. Words that nobody has are ignored. Stops after the first thousand of the word that the fewest have. */
 export async function findNamed(store: Store, q: string, limit: number): Promise<string[]> {
-  const found = (await firstPages(store, setsFor(q))).filter(({ ids }) => ids.length > 0);
-  const sets = found.map(({ set }) => set);
-  return [...(await inAll(store, sets, found[0]?.ids ?? []))].slice(0, limit);
+  const [smallest, ...others] = (await smallestFirst(store, setsFor(q))).filter(
+    ({ size }) => size > 0,
+  );
+  if (!smallest) return [];
+  const sets = others.map(({ set }) => set);
+  const found: string[] = [];
+  let read = 0;
+  for await (const ids of pagesOf(store, smallest.set, '')) {
+    found.push(...(await inAll(store, sets, ids)));
+    read += ids.length;
+    if (found.length >= limit || read >= COMPARED_ACCOUNTS) break;
+  }
+  return found.slice(0, limit);
 }
 
-/** Returns the beginning of each set, the shortest first. */
-async function firstPages(
+/** Sizes are counted up to `COMPARED_ACCOUNTS`. */
+async function smallestFirst(
   store: Store,
   sets: readonly string[],
-): Promise<{ set: string; ids: string[] }[]> {
-  const read = async (set: string) => ({
-    set,
-    ids: await store.page(set, { limit: COMPARED_ACCOUNTS }),
-  });
-  const pages = await Promise.all(sets.map(read));
-  return pages.toSorted((one, other) => one.ids.length - other.ids.length);
+): Promise<{ set: string; size: number }[]> {
+  const sizes = await store.sizes(sets, COMPARED_ACCOUNTS);
+  const sized = sets.map((set, index) => ({ set, size: sizes[index] ?? 0 }));
+  return sized.toSorted((one, other) => one.size - other.size);
+}
+
+/** Undefined for sets that are not small. */
+async function membersOfSmall(
+  store: Store,
+  { set, size }: { set: string; size: number },
+): Promise<Set<string> | undefined> {
+  if (size >= KNOWN_ACCOUNTS) return undefined;
+  const ids = await store.page(set, { limit: KNOWN_ACCOUNTS });
+  return ids.length < KNOWN_ACCOUNTS ? new Set(ids) : undefined;
 }
 
 async function* pagesOf(store: Store, set: string, after: string): AsyncGenerator<string[]> {

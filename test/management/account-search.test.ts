@@ -17,6 +17,8 @@ const KEY = createSecretKey(randomBytes(32));
 const ACCOUNTS = '/api/v1/accounts';
 /** More than one page reads. */
 const OTHERS = 450;
+/** So many people share a word of their names. */
+const FREQUENT = 120;
 
 describe('the search among many accounts', () => {
   let host: ManagementHost;
@@ -39,8 +41,8 @@ describe('the search among many accounts', () => {
   const read = async (query: string): Promise<Found> =>
     (await request(host, 'GET', `${ACCOUNTS}?${query}`)).body as Found;
   const idsOf = ({ items }: Found) => items.map(({ id }) => id);
-  const readAll = async (query: string) => {
-    const pages = [await read(query)];
+  const readAll = async (query: string, after?: string) => {
+    const pages = [await read(after === undefined ? query : `${query}&after=${after}`)];
     for (let next = pages[0]?.next; next !== undefined; next = pages.at(-1)?.next)
       pages.push(await read(`${query}&after=${next}`));
     return pages.flatMap(idsOf);
@@ -54,6 +56,17 @@ describe('the search among many accounts', () => {
     expect(await readAll('q=onrad.zusew')).to.deep.equal([id]);
     expect(await readAll('q=somebody&limit=100')).to.have.length(OTHERS);
     expect(new Set(await readAll('q=somebody&limit=100')).size).to.equal(OTHERS);
+  });
+
+  it('a list goes on in its order when another word becomes the rarer one', async () => {
+    const many = (count: number, name: (n: number) => string) =>
+      Promise.all(Array.from({ length: count }, (_, n) => signIn(name(n), name(n))));
+    const wanted = await many(30, (n) => `Ping Pong ${n}`);
+    await many(5, (n) => `Ping ${n}`);
+    const first = await read('q=ping+pong&limit=10');
+    await many(10, (n) => `Pong ${n}`);
+    const found = [...idsOf(first), ...(await readAll('q=ping+pong&limit=10', first.next))];
+    expect(found.toSorted()).to.deep.equal(wanted.toSorted());
   });
 
   it('a person is found by the new name only, and not after they were forgotten', async () => {
@@ -118,6 +131,15 @@ describe('the search among many accounts', () => {
       next = each.next;
     }
     expect(found).to.deep.equal(wanted);
+    const named = (name: (n: number) => string) =>
+      Promise.all(Array.from({ length: FREQUENT }, (_, n) => signIn(name(n), name(n))));
+    await named((n) => `Grace ${n}`);
+    await named((n) => `${n} Hopper`);
+    const [last = ''] = await store.page('accounts-named:grac', { limit: 1, newestFirst: true });
+    const { body } = await request(host, 'GET', `${ACCOUNTS}/${last}`);
+    expect(await signIn((body as { name: string }).name, 'Grace Hopper')).to.equal(last);
+    await connect(last, 253);
+    expect(idsOf(await page('q=grace+hopper'))).to.deep.equal(['grant-of-a-person-253']);
   });
 
   it('an account that expired leaves the index', async () => {

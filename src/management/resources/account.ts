@@ -97,7 +97,7 @@ export const accountOperations = {
     role: 'viewer',
     summary: 'Lists accounts, in no particular order.',
     query: z.strictObject({
-      ...schemas.pageQuery(new RegExp(`^w?[\\w-]{${ACCOUNT_ID_LENGTH}}$`)),
+      ...schemas.pageQuery(new RegExp(`^\\w?[\\w-]{${ACCOUNT_ID_LENGTH}}$`)),
       q: schemas.search(SEARCHED),
       state: schemas.oneOf(ACCOUNT_STATES),
     }),
