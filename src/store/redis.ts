@@ -15,6 +15,7 @@ import {
   evictionPolicies,
   mastersOf,
   mixesSlots,
+  readsSeveral,
   NO_EVICTION,
   requireCommands,
   waitRefusal,
@@ -175,10 +176,11 @@ export async function openRedis(
     closers.push(subscriber);
     await requireCommands(client, subscriber, timeouts.open);
     await rejectEviction(client, logger);
-    const mayMix = await mixesSlots(client);
+    const [mayMix, mayReadSeveral] = await Promise.all([mixesSlots(client), readsSeveral(client)]);
     const mayWait = await canWait(client, logger);
     return {
       ...values(client),
+      ...(mayReadSeveral ? { getMany: manyReader(client) } : {}),
       ...sets(client),
       ...(mayMix ? { addWithMembers: adderWithMembers(client) } : {}),
       ...streams(client),
@@ -215,7 +217,7 @@ function values(client: RedisClient): Values {
   const get = async (name: string) => (await client.getBuffer(name)) ?? undefined;
   return {
     get,
-    // In one write to the connection. In a Cluster, the keys are on different servers.
+    // In one write to the connection.
     getMany: (names) => Promise.all(names.map(get)),
     async set(name, bytes, ttl) {
       if (ttl === Infinity) await client.set(name, bytes);
@@ -231,6 +233,13 @@ function values(client: RedisClient): Values {
       await client.del(name, orderOf(name));
     },
   };
+}
+
+function manyReader(client: RedisClient): ByteStore['getMany'] {
+  return async (names) =>
+    names.length === 0
+      ? []
+      : (await client.mgetBuffer(...names)).map((bytes) => bytes ?? undefined);
 }
 
 function adderWithMembers(client: RedisClient): NonNullable<ByteStore['addWithMembers']> {

@@ -95,6 +95,15 @@ describe('A Redis that is set up in another way', () => {
     expect(await doctorSays(address)).to.deep.equal([]);
   });
 
+  for (const right of ['+mget', '-mget'])
+    it(`a user with the right ${right} reads several values at once`, async () => {
+      const store = await open(await withUser(`${ALL} ${right}`));
+      for (const n of [1, 3]) await store.set(`value:${n}`, n, 60);
+      const values = await store.getMany([1, 2, 3].map((n) => `value:${n}`));
+      expect(values).to.deep.equal([1, undefined, 3]);
+      expect(await store.getMany([])).to.deep.equal([]);
+    });
+
   it('the rights in the document are enough in a Redis Cluster', async () => {
     const { masters, replica, stop } = await startCluster();
     closers.push(stop);
