@@ -19,28 +19,46 @@ const CHECK_INTERVAL_MS = 600_000;
 
 const setOf = (prefix: string) => `accounts-named:${prefix}`;
 
-function wordsIn(text: string): string[] {
-  const folded = text.normalize('NFKC').toLowerCase();
-  return folded.split(/[^\p{L}\p{N}]+/u).map((word) => [...word].slice(0, PREFIX_LETTERS).join(''));
+function fold(text: string): string {
+  return text.normalize('NFKC').toLowerCase();
 }
 
-/** The sets that an account belongs to. Shorter words are not in a set of their own. */
+function textOf(account: Account): string {
+  return fold(`${account.name} ${verifiedEmailOf(account) ?? ''}`);
+}
+
+/** Of a folded text, the words that have a set. */
+function indexedWords(text: string): string[] {
+  const words = text.split(/[^\p{L}\p{N}]+/u);
+  return words.filter((word) => [...word].length >= PREFIX_LETTERS);
+}
+
+function setNamed(word: string): string {
+  return setOf([...word].slice(0, PREFIX_LETTERS).join(''));
+}
+
+function setsNamed(text: string): string[] {
+  return [...new Set(indexedWords(text).map(setNamed))].slice(0, MAX_WORDS);
+}
+
+/** The sets that an account belongs to. */
 function setsOf(account: Account | undefined): string[] {
   if (!account) return [];
-  const { name, disabledAt } = account;
-  const words = [...wordsIn(name), ...wordsIn(verifiedEmailOf(account) ?? '')];
-  const named = setsNamed(words).slice(0, MAX_WORDS);
-  return disabledAt === undefined ? named : [...named, DISABLED];
-}
-
-function setsNamed(words: readonly string[]): string[] {
-  const long = words.filter((word) => [...word].length === PREFIX_LETTERS);
-  return [...new Set(long)].map(setOf);
+  const named = setsNamed(textOf(account));
+  return account.disabledAt === undefined ? named : [...named, DISABLED];
 }
 
 /** The sets that hold most of the accounts with these words. */
 export function setsFor(q: string): string[] {
-  return setsNamed(wordsIn(q)).slice(0, MAX_WORDS);
+  return setsNamed(fold(q));
+}
+
+/** Whether the account has the words of `q` that belong to `sets`. The sets only have their beginnings. */
+export function hasWordsOf(account: Account, q: string, sets: readonly string[]): boolean {
+  const text = textOf(account);
+  return indexedWords(fold(q))
+    .filter((word) => sets.includes(setNamed(word)))
+    .every((word) => text.includes(word));
 }
 
 /** Call after an account was written. */

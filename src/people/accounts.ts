@@ -17,7 +17,7 @@ import {
   withAssertion,
   withSignInsEnded,
 } from './account.ts';
-import { indexAccount, setsFor, startAccountIndex } from './account-index.ts';
+import { hasWordsOf, indexAccount, setsFor, startAccountIndex } from './account-index.ts';
 import { withSignInToken } from './recheck.ts';
 
 /** Carries the id of an account that was disabled, enabled or forgotten, or whose claims changed. */
@@ -171,7 +171,9 @@ export async function findNamed(store: Store, q: string, limit: number): Promise
   const found: string[] = [];
   let read = 0;
   for await (const ids of pagesOf(store, smallest.set, '')) {
-    found.push(...(await inAll(store, sets, ids)));
+    const accounts = await findAccounts(store, [...(await inAll(store, sets, ids))]);
+    for (const [id, account] of accounts)
+      if (hasWordsOf(account, q, [smallest.set, ...sets])) found.push(id);
     read += ids.length;
     if (found.length >= limit || read >= COMPARED_ACCOUNTS) break;
   }

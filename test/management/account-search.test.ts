@@ -135,11 +135,17 @@ describe('the search among many accounts', () => {
       Promise.all(Array.from({ length: FREQUENT }, (_, n) => signIn(name(n), name(n))));
     await named((n) => `Grace ${n}`);
     await named((n) => `${n} Hopper`);
-    const [last = ''] = await store.page('accounts-named:grac', { limit: 1, newestFirst: true });
-    const { body } = await request(host, 'GET', `${ACCOUNTS}/${last}`);
-    expect(await signIn((body as { name: string }).name, 'Grace Hopper')).to.equal(last);
-    await connect(last, 253);
-    expect(idsOf(await page('q=grace+hopper'))).to.deep.equal(['grant-of-a-person-253']);
+    const renameLast = async (set: string, name: string, n: number) => {
+      const [last = ''] = await store.page(set, { limit: 1, newestFirst: true });
+      const { body } = await request(host, 'GET', `${ACCOUNTS}/${last}`);
+      expect(await signIn((body as { name: string }).name, name)).to.equal(last);
+      await connect(last, n);
+      return `grant-of-a-person-${n}`;
+    };
+    const grace = await renameLast('accounts-named:grac', 'Grace Hopper', 253);
+    expect(idsOf(await page('q=grace+hopper'))).to.deep.equal([grace]);
+    const beginsAlike = await renameLast('accounts-named:hopp', 'Vera Hoppenstedt', 254);
+    expect(idsOf(await page('q=hoppenstedt'))).to.deep.equal([beginsAlike]);
   });
 
   it('an account that expired leaves the index', async () => {
