@@ -329,7 +329,7 @@ class ProcessReloads implements Reloads {
     const hasFault = () => found().some(({ fault }) => fault !== undefined);
     const isAnswered = () => leftOf(lead, expected, lead.answers).length === 0;
     await this.#repeat(message, () => hasFault() || isAnswered());
-    const refusal = refusalOf(found());
+    const refusal = refusalOf(found(), { isAlone: expected.size + lead.answers.size === 0 });
     if (refusal) throw refusal;
     return found();
   }
@@ -567,11 +567,15 @@ function leftOf(
     .sort();
 }
 
-function refusalOf(all: readonly Checked[]): ReloadRefused | undefined {
+/** Names the process with the fault, unless it is the only one. */
+function refusalOf(
+  all: readonly Checked[],
+  { isAlone }: { isAlone: boolean },
+): ReloadRefused | undefined {
   const faulty = all.find(({ fault }) => fault !== undefined);
   if (faulty?.fault !== undefined) {
     const kind = faulty.isOutage ? 'unavailable' : 'invalid';
-    if (all.length === 1) return new ReloadRefused(kind, faulty.fault);
+    if (isAlone) return new ReloadRefused(kind, faulty.fault);
     return new ReloadRefused(kind, `${faulty.name}: ${faulty.fault}`, { processes: [faulty.name] });
   }
   const atStart = readAtStart(changedIn(all));
