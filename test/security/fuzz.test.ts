@@ -71,10 +71,10 @@ describe('Malformed requests', function () {
       numRuns: Infinity,
       interruptAfterTimeLimit: (SECONDS / TESTS) * 1000,
     };
-    await fc.assert(
-      fc.asyncProperty(malformed, attempt),
-      SECONDS > 0 ? untilTimeIsUp : { numRuns: REQUESTS },
-    );
+    await fc.assert(fc.asyncProperty(malformed, attempt), {
+      includeErrorInReport: true,
+      ...(SECONDS > 0 ? untilTimeIsUp : { numRuns: REQUESTS }),
+    });
   }
 
   it('a malformed registration never causes a server error or unescaped output', async () => {
