@@ -3,9 +3,9 @@ import { DatabaseSync } from 'node:sqlite';
 import { Redis } from 'ioredis';
 import type { System } from './system.ts';
 
-/** Rate limit counters and the counts of the overview, which any request may add, the orders of sets, and what attempts and the audit log write later. */
+/** Rate limit counters and the counts of the overview, which any request may add, the orders of sets, leases, and what attempts and the audit log write later. */
 export function isWrittenAnyTime(name: string): boolean {
-  return /^(limit|activity|order|entries|blocks|sent|attempts?|attempts?-[a-z-]+|audit-[a-z-]+):/.test(
+  return /^(limit|activity|order|entries|blocks|sent|attempts?|attempts?-[a-z-]+|audit-[a-z-]+|[a-z-]+-lease):/.test(
     name,
   );
 }
