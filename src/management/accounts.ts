@@ -17,7 +17,6 @@ import { endConnections } from '../connections/connections.ts';
 import { listKeptOut } from '../connections/kept-out.ts';
 import { keptOutResource } from './grants.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
-import type { Store } from '../store/store.ts';
 import type { Handlers, ManagementContext } from './context.ts';
 import { accessOfPerson, sourceOf } from './access.ts';
 import { isoTime, represent } from './represent.ts';
@@ -28,13 +27,14 @@ import {
   accountSchema,
 } from './resources/account.ts';
 import { type CallLimits, representLimits } from './resources/call-limit.ts';
-import { type Listed, scanPage, searchFor } from './search.ts';
+import { GLANCE, type Listed, scanPage, searchFor } from './search.ts';
 
 export const accountHandlers: Handlers<Exclude<keyof typeof accountOperations, 'exportAccount'>> = {
-  async listAccounts({ services: { store } }, { query: { limit, after, q, state } }) {
+  async listAccounts(management, { query: { limit, after, q, state } }) {
     const found = searchFor(q);
+    const sets = [...(state === 'disabled' ? [DISABLED] : []), ...setsFor(q ?? '')];
     const { items, next } = await scanPage(
-      listed(store, after, [...(state === 'disabled' ? [DISABLED] : []), ...setsFor(q ?? '')]),
+      listed(management, after, sets),
       (account) =>
         found([account.name, verifiedEmailOf(account), account.id, account.issuer]) &&
         (state === undefined || (state === 'disabled') === (account.disabledAt !== undefined)),
@@ -85,13 +85,14 @@ async function usageOf(
   return representLimits(used, now());
 }
 
+/** At a glance, few are read of those that the index does not name. */
 async function* listed(
-  store: Store,
+  { services: { store }, isGlance }: ManagementContext,
   after: string | undefined,
   sets: readonly string[],
 ): AsyncGenerator<Listed<Stored | undefined>> {
-  for await (const { account, cursor } of listAccounts(store, { after, sets }))
-    yield { item: account, cursor };
+  for await (const { account, cursor, isNamed } of listAccounts(store, { after, sets }))
+    yield { item: account, cursor, ...(isGlance && !isNamed ? { cost: 1 / GLANCE } : {}) };
 }
 
 /** Records the event for the one call that changed the account. */

@@ -27,10 +27,11 @@ import {
   clientSchema,
   machineFacts,
 } from './resources/client.ts';
-import { type Listed, scanPage, searchFor } from './search.ts';
+import { GLANCE, type Listed, MAX_SCANNED, scanPage, searchFor } from './search.ts';
 
 export const clientHandlers: Handlers<keyof typeof clientOperations> = {
   async listClients(management, { query: { limit, after, id, state, kind, q } }) {
+    const { isGlance } = management;
     const found = searchFor(q);
     const listed = kind === 'machine' ? machines(management, after) : undefined;
     const { items, next } = await scanPage(
@@ -42,6 +43,7 @@ export const clientHandlers: Handlers<keyof typeof clientOperations> = {
         (kind === undefined || client.kind === kind) &&
         found([client.name, client.id, ...client.redirectUris]),
       limit,
+      isGlance ? MAX_SCANNED * GLANCE : MAX_SCANNED,
     );
     return { items, next };
   },

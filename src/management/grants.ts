@@ -32,7 +32,7 @@ import {
   type ShownGrant,
 } from './resources/grant.ts';
 import { type KeptOut, keptOutSchema } from './resources/kept-out.ts';
-import { scanPage, searchFor } from './search.ts';
+import { GLANCE, scanPage, searchFor } from './search.ts';
 
 /** Fewer than in other lists, because a connection is read with its person. */
 const MAX_SCANNED = 80;
@@ -41,7 +41,7 @@ const MAX_PEOPLE = 50;
 
 export const grantHandlers: Handlers<keyof typeof grantOperations> = {
   async listGrants(management, { query: { limit, after, q, level, ...filter } }) {
-    const { settings, services } = management;
+    const { settings, services, isGlance } = management;
     const found = searchFor(q);
     const { state, ...owner } = filter;
     const people = q ? await findNamed(services.store, q, MAX_PEOPLE) : [];
@@ -52,7 +52,7 @@ export const grantHandlers: Handlers<keyof typeof grantOperations> = {
         (level === undefined || connection.level === level) &&
         found(textsOf(connection)),
       limit,
-      MAX_SCANNED,
+      isGlance ? MAX_SCANNED * GLANCE : MAX_SCANNED,
     );
     return { items: await resources(management, items), next };
   },

@@ -4,7 +4,9 @@ import type { Page } from './resources/schemas.ts';
 type Texts = readonly (string | undefined)[];
 
 /** A page ends after this many records even if too few match, so that it takes some milliseconds whatever the length of the list. */
-const MAX_SCANNED = 200;
+export const MAX_SCANNED = 200;
+/** Of that, at a glance. */
+export const GLANCE = 0.25;
 
 /** Returns whether each word of `q` is in one of the texts, in any case. Without words, everything matches. */
 export function searchFor(q = ''): (texts: Texts) => boolean {
@@ -35,8 +37,8 @@ function fold(text: string): string {
 /** Relative to a record that was read. */
 const SKIPPED_COST = 0.2;
 
-/** A record of a list. The list continues behind it after `cursor`. */
-export type Listed<Item> = { item: Item; cursor: string };
+/** A record of a list. The list continues behind it after `cursor`. `cost` is relative to that of other records. */
+export type Listed<Item> = { item: Item; cursor: string; cost?: number };
 
 /**
  * Returns up to `limit` matching records. After `scanned` records the page ends, so it can be short or empty although `next` is present.
@@ -51,11 +53,11 @@ export async function scanPage<Item>(
   const most = Math.max(scanned, limit);
   let last: string | undefined;
   let cost = 0;
-  for await (const { item, cursor } of records) {
+  for await (const { item, cursor, cost: own = 1 } of records) {
     const isWanted = item !== undefined && matches(item);
     if (cost >= most || (isWanted && items.length === limit)) return { items, next: last };
     if (isWanted) items.push(item);
-    cost += item === undefined ? SKIPPED_COST : 1;
+    cost += item === undefined ? SKIPPED_COST : own;
     last = cursor;
   }
   return { items };

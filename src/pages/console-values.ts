@@ -268,6 +268,8 @@ export type ConsoleValues = {
     q: string;
     /** `all` is the list, if it has more. */
     sections: { section: string; columns?: ConsoleColumn[]; items: ConsoleItem[]; all?: string }[];
+    /** Lists of which only the beginning was searched, without a result. */
+    unread: { section: string; href: string }[];
   };
   /** What an action on several records would end, before it is made. With the texts of the section. */
   'console/several': {

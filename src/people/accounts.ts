@@ -122,8 +122,8 @@ const KNOWN_ACCOUNTS = 100;
 /** In front of ids of the first part of a list, the number of the set whose order the part has. */
 const SET_NUMBER_BASE = 36;
 
-/** A list continues after `cursor`. Without `account`, another account of a set that was read is not in the others. */
-export type ListedAccount = { account: Account | undefined; cursor: string };
+/** A list continues after `cursor`. Those that are in a set are named. Without `account`, another account of a set that was read is not in the others. */
+export type ListedAccount = { account: Account | undefined; cursor: string; isNamed: boolean };
 
 /**
  * Yields accounts in an order that does not change: first those in all of the `sets` of the index, then the others. Removes ids whose record has
@@ -143,7 +143,8 @@ export async function* listAccounts(
     for await (const ids of pagesOf(store, set, after.slice(part.length))) {
       const found = await inAll(store, sets, ids);
       const accounts = await readListed(store, [...found], sets);
-      for (const id of ids) yield { account: visible(accounts.get(id)), cursor: `${part}${id}` };
+      for (const id of ids)
+        yield { account: visible(accounts.get(id)), cursor: `${part}${id}`, isNamed: true };
     }
   }
   for await (const ids of pagesOf(store, ALL, isFirstPart ? '' : after)) {
@@ -151,7 +152,7 @@ export async function* listAccounts(
     const found = set === undefined ? new Set() : await inAll(store, sets, candidates);
     const others = ids.filter((id) => !found.has(id));
     for (const [id, account] of await readListed(store, others))
-      if (visible(account)) yield { account, cursor: id };
+      if (visible(account)) yield { account, cursor: id, isNamed: false };
   }
 }
 

@@ -1,8 +1,11 @@
+import { createSecretKey, randomBytes } from 'node:crypto';
 import { expect } from 'chai';
+import { saveAccount } from '../../src/people/accounts.ts';
 import { connect, openConsent, REDIRECT_URI, registerClient } from '../support/connection.ts';
 import { useConsole } from '../support/console.ts';
 import { createConnector, requestManagement } from '../support/management-api.ts';
 import { discover } from '../support/oauth.ts';
+import { openSystemStore } from '../support/system-store.ts';
 
 describe('the search of the lists in the console and the API', () => {
   const { system, signIn, open } = useConsole();
@@ -139,6 +142,31 @@ describe('the search of the lists in the console and the API', () => {
     const home = await fetch(`${system().auth}/`, { headers: { accept: 'text/html' } });
     expect(await home.text()).not.to.include('<script');
     expect(home.headers.get('content-security-policy')).not.to.include('script-src');
+  });
+
+  it('the search in everything finds people of a long list by name, and names the long lists that it did not read whole', async () => {
+    const { browser } = await signIn();
+    const unread = async (q: string) =>
+      /Only the beginning of long lists[^]*?<\/p>/.exec(
+        (await open(browser, `/search?q=${q}`)).html,
+      )?.[0];
+    expect(await unread('no-such-word')).to.equal(undefined);
+    const { store } = await openSystemStore(system());
+    const key = createSecretKey(randomBytes(32));
+    const now = Math.floor(Date.now() / 1000);
+    const times = { now, ttl: 3600 };
+    const signedIn = (subject: string, name: string) => {
+      const identity = { subject, name, groups: [], emailVerified: false };
+      return saveAccount(store, key, { issuer: system().auth, ...identity }, times);
+    };
+    await Promise.all(Array.from({ length: 250 }, (_, n) => signedIn(`${n}`, `Somebody ${n}`)));
+    await signedIn('wanted', 'Konrad Zusewitz');
+    await store.close();
+    const { html } = await open(browser, '/search?q=zusewitz');
+    expect(titles(html)).to.include('Konrad Zusewitz');
+    const named = await unread('no-such-word');
+    expect(named).to.include('<a href="/console/accounts?q=no-such-word">People</a>');
+    expect(named).to.not.include('connectors');
   });
 });
 

@@ -1102,11 +1102,20 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           items: [{ title: LONG, href: '/console/servers', fields: [], actions: [] }],
         },
       ],
+      unread: [],
     },
   },
   'console-search-none': {
     view: 'console/search',
-    values: { console: layout('search', { search: LONG }), q: LONG, sections: [] },
+    values: {
+      console: layout('search', { search: LONG }),
+      q: LONG,
+      sections: [],
+      unread: ['accounts', 'grants', 'clients'].map((section) => ({
+        section,
+        href: `/console/${section}?q=claude`,
+      })),
+    },
   },
   'console-several': {
     view: 'console/several',

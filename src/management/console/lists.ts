@@ -191,11 +191,11 @@ type Found = Pick<
  * Whether a list has more records, before it is narrowed by other than its owner, of those lists that can tell without reading them. Clients of
  * a state may be few.
  */
-async function isLongerThan(
+export async function isLongerThan(
   count: number,
   { settings, services }: ManagementContext,
   { operation, only }: AnyList,
-  { kept, filters }: Search,
+  { kept, filters }: Pick<Search, 'kept' | 'filters'> = { kept: [], filters: [] },
 ): Promise<boolean> {
   const owner = Object.fromEntries(kept.map(({ name, value }) => [name, value]));
   if (operation === 'listAccounts') return hasMoreAccounts(services.store, count);

@@ -7,13 +7,13 @@ import type { Operation } from '../resources/resource.ts';
 import { auditQuery } from '../resources/audit.ts';
 import type { Page } from '../resources/schemas.ts';
 import type { Upstream } from '../resources/upstream.ts';
-import { searchFor } from '../search.ts';
+import { MAX_SCANNED, searchFor } from '../search.ts';
 import { describeUpstreams } from '../upstreams.ts';
 import { CONSOLE_PATH } from './address.ts';
 import { columnsOf } from './columns.ts';
 import type { ConsoleRoutes } from './context.ts';
 import { layout, queryIn, searchIn } from './layout.ts';
-import { type AnyList, LISTS, rowOf, run } from './lists.ts';
+import { type AnyList, isLongerThan, LISTS, rowOf, run } from './lists.ts';
 import { withPeopleAndNames } from './record-names.ts';
 import { reachOfTool } from './tool-access-pages.ts';
 
@@ -34,11 +34,14 @@ export function searchPage({ page }: ConsoleRoutes): void {
   page('/search', async (context) => {
     const { management, ctx } = context;
     const q = searchIn(queryIn(ctx), auditQuery);
-    const sections = q === '' ? [] : await find(management, q);
+    const found = q === '' ? [] : await find(management, q);
     await management.services.pages.render(ctx, 'console/search', {
       console: { ...layout(context, 'search'), search: q },
       q,
-      sections,
+      sections: found.filter(({ items }) => items.length > 0),
+      unread: found.flatMap(({ section, items, all }) =>
+        items.length === 0 && all !== undefined ? [{ section, href: all }] : [],
+      ),
     });
   });
 }
@@ -52,11 +55,13 @@ async function find(management: ManagementContext, q: string): Promise<Section[]
   });
   const inOrder = searched.toSorted((one, other) => placeOf(one) - placeOf(other));
   const found = [...inOrder.map((list) => findIn(management, list, q)), findTools(management, q)];
-  return (await Promise.all(found)).filter(({ items }) => items.length > 0);
+  return Promise.all(found);
 }
 
+/** Of a long list, the index and the beginning. */
 async function findIn(management: ManagementContext, list: AnyList, q: string): Promise<Section> {
-  const { items, next } = (await run(management, list.operation, {
+  const isGlance = await isLongerThan(MAX_SCANNED, management, list);
+  const { items, next } = (await run({ ...management, isGlance }, list.operation, {
     query: { limit: SHOWN, q },
   })) as Page<never>;
   const found = items.map((item) => ({
