@@ -273,17 +273,17 @@ describe('the pages of one person, app and connection in the console', () => {
     }
   });
 
-  it('the page of a person shows what they get through 100 connectors, and counts the others', async () => {
+  it('the page of a person shows what they get through 50 connectors, and counts the others', async () => {
     const { person } = await graceConnected();
     const { items } = (await requestManagement(system(), 'GET', '/connectors')) as {
       items: object[];
     };
-    const more = Array.from({ length: 103 - items.length }, () =>
+    const more = Array.from({ length: 53 - items.length }, () =>
       createConnector(system(), { level: 'analytics' }),
     );
     await Promise.all(more);
     const { html } = (await signIn(person)).page;
     expect(html).to.include('3 other connectors aren’t listed here');
-    expect(html.match(/href="\/console\/accounts\/[^"]*\/tools\?connector=/g)).to.have.length(100);
+    expect(html.match(/href="\/console\/accounts\/[^"]*\/tools\?connector=/g)).to.have.length(50);
   });
 });

@@ -241,7 +241,7 @@ function limitValues(limits: CallLimits): NonNullable<Values['limits']> {
 }
 
 /** Pages with thousands of rows are slow. */
-const MAX_ACCESS = 100;
+const MAX_ACCESS = 50;
 
 /** Connectors that give access come first. */
 function accessValues(
