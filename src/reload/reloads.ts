@@ -228,11 +228,13 @@ class ProcessReloads implements Reloads {
     throw new Error('this process has not followed the last reload of the settings yet');
   }
 
-  async read(): Promise<Settings> {
-    const { read } = this.#options;
+  async read({ isDryRun = false } = {}): Promise<Settings> {
+    const { current, read } = this.#options;
     const { settle } = this.#times;
     try {
       let settings = read();
+      // What is written from now on counts as written afterwards.
+      if (isDryRun && changedSettings(current(), settings).length === 0) return settings;
       for (let attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
         await delay(settle);
         const again = read();
@@ -392,7 +394,7 @@ class ProcessReloads implements Reloads {
     if (known) return known;
     const checked = this.#lastDryRun.then(async () => {
       const opened = { prepared: undefined as Prepared | undefined };
-      const found = await this.#prepare(opened);
+      const found = await this.#prepare(opened, { isDryRun: true });
       await this.#close(opened.prepared);
       return found;
     });
@@ -402,7 +404,10 @@ class ProcessReloads implements Reloads {
     return checked;
   }
 
-  async #prepare(pending: { prepared: Prepared | undefined }): Promise<Checked> {
+  async #prepare(
+    pending: { prepared: Prepared | undefined },
+    { isDryRun = false } = {},
+  ): Promise<Checked> {
     const { current, prepare, secretVariables, digestKey } = this.#options;
     const name = this.#name;
     const none = {
@@ -413,7 +418,7 @@ class ProcessReloads implements Reloads {
       number: this.#number,
     };
     try {
-      const settings = await this.read();
+      const settings = await this.read({ isDryRun });
       const changed = changedSettings(current(), settings);
       const found = {
         ...none,

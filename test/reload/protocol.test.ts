@@ -190,6 +190,27 @@ describe('A reload of several processes, message by message', () => {
     expect([one.name(), other.name()]).to.deep.equal(['changed', 'changed']);
   });
 
+  it('a dry run reads again what differs, until it stays the same, and a reload reads always twice', async () => {
+    const { store } = memoryStore();
+    let reads = 0;
+    let next = ['Before'];
+    const read = () => {
+      reads += 1;
+      return { ...file, productName: (next.length > 1 ? next.shift() : next[0]) ?? '' };
+    };
+    const { reloads } = await start(store, { read });
+    const readsOf = async (dryRun: boolean) => {
+      const before = reads;
+      const { changed } = await reloads.run({ dryRun });
+      return { changed, reads: reads - before };
+    };
+    expect(await readsOf(true)).to.deep.equal({ changed: [], reads: 1 });
+    next = ['Half', 'Whole'];
+    expect(await readsOf(true)).to.deep.equal({ changed: ['productName'], reads: 3 });
+    await readsOf(false);
+    expect(await readsOf(false)).to.deep.equal({ changed: [], reads: 2 });
+  });
+
   it('a dry run needs not wait for a reload in progress, and disturbs none', async () => {
     const { store } = memoryStore();
     const first = Promise.withResolvers<void>();
