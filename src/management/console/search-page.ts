@@ -1,5 +1,6 @@
 // The search in everything: the first records that each list finds, and the tools of the servers.
 import type { ViewValues } from '../../pages/pages.ts';
+import { hasMoreAccounts } from '../../people/accounts.ts';
 import { includesRole } from '../../settings/management-roles.ts';
 import { OPERATIONS } from '../api/operations.ts';
 import type { ManagementContext } from '../context.ts';
@@ -58,9 +59,16 @@ async function find(management: ManagementContext, q: string): Promise<Section[]
   return Promise.all(found);
 }
 
+/** Counting connections takes longer than counting people. Most people have one. */
+function isLong(management: ManagementContext, list: AnyList): Promise<boolean> {
+  if (list.operation === 'listGrants')
+    return hasMoreAccounts(management.services.store, MAX_SCANNED);
+  return isLongerThan(MAX_SCANNED, management, list);
+}
+
 /** Of a long list, the index and the beginning. */
 async function findIn(management: ManagementContext, list: AnyList, q: string): Promise<Section> {
-  const isGlance = await isLongerThan(MAX_SCANNED, management, list);
+  const isGlance = await isLong(management, list);
   const { items, next } = (await run({ ...management, isGlance }, list.operation, {
     query: { limit: SHOWN, q },
   })) as Page<never>;
