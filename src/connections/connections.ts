@@ -74,11 +74,12 @@ export async function findConnection(
   return stored && connectionReader(settings, services)(id, stored);
 }
 
-/** Without an owner, the connections of these `people` are listed first. */
+/** Without an owner, the connections of these `people` are listed first, and no others if `isOnlyPeople`. */
 type ConnectionRange = {
   after?: string | undefined;
   newestFirst?: boolean;
   people?: readonly string[];
+  isOnlyPeople?: boolean;
 };
 
 /** Yields connections oldest first, unless `newestFirst`; without an owner, by connector first. Grants whose tokens were never fetched in time are not included. */
@@ -86,7 +87,7 @@ export async function* listConnections(
   settings: ConnectionSettings,
   services: Reading,
   filter: ConnectionFilter,
-  { after, newestFirst, people = [] }: ConnectionRange = {},
+  { after, newestFirst, people = [], isOnlyPeople }: ConnectionRange = {},
 ): AsyncGenerator<ListedConnection> {
   const accounts = new Map<string, Account>();
   const connectors = new Map<string, Connector | undefined>();
@@ -95,7 +96,8 @@ export async function* listConnections(
     readAccount: async (id) => accounts.get(id),
   });
   const first = hasOwner(filter) ? [] : people.toSorted();
-  const batches = batchesOf(settings, services, filter, { after, newestFirst, people: first });
+  const range = { after, newestFirst, people: first, isOnlyPeople };
+  const batches = batchesOf(settings, services, filter, range);
   for await (const batch of batches) {
     await Promise.all([
       readAccounts(services.store, batch, accounts),
@@ -142,11 +144,12 @@ async function* batchesOf(
   settings: ConnectionSettings,
   services: Reading,
   filter: ConnectionFilter,
-  { after, newestFirst, people = [] }: ConnectionRange,
+  { after, newestFirst, people = [], isOnlyPeople }: ConnectionRange,
 ): AsyncGenerator<StoredEntry[]> {
   const [afterGrant, from] = (after?.split(' ') ?? []) as [string?, string?];
   let together: Owner[] = [];
   for await (const owner of ownersOf(services.store, filter, { people, from })) {
+    if (isOnlyPeople && owner.kind !== 'account') break;
     const isFirst = from === undefined || owner.id === from;
     const start = isFirst ? afterGrant : undefined;
     const isWhole = start === undefined && !newestFirst;

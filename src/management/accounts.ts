@@ -33,13 +33,18 @@ export const accountHandlers: Handlers<Exclude<keyof typeof accountOperations, '
   async listAccounts(management, { query: { limit, after, q, state } }) {
     const found = searchFor(q);
     const sets = [...(state === 'disabled' ? [DISABLED] : []), ...setsFor(q ?? '')];
-    const { items, next } = await scanPage(
-      listed(management, after, sets),
-      (account) =>
-        found([account.name, verifiedEmailOf(account), account.id, account.issuer]) &&
-        (state === undefined || (state === 'disabled') === (account.disabledAt !== undefined)),
-      limit,
-    );
+    let isFound = false;
+    const matches = (account: Stored) => {
+      const texts = [account.name, verifiedEmailOf(account), account.id, account.issuer];
+      const hasState =
+        state === undefined || (state === 'disabled') === (account.disabledAt !== undefined);
+      const isMatch = hasState && found(texts);
+      isFound ||= isMatch;
+      return isMatch;
+    };
+    const isEnough = () => isFound && management.isGlance === true;
+    const accounts = listed(management, { after, sets, isEnough });
+    const { items, next } = await scanPage(accounts, matches, limit);
     return { items: items.map(resource), next };
   },
 
@@ -88,10 +93,9 @@ async function usageOf(
 /** At a glance, few are read of those that the index does not name. */
 async function* listed(
   { services: { store }, isGlance }: ManagementContext,
-  after: string | undefined,
-  sets: readonly string[],
+  range: Parameters<typeof listAccounts>[1],
 ): AsyncGenerator<Listed<Stored | undefined>> {
-  for await (const { account, cursor, isNamed } of listAccounts(store, { after, sets }))
+  for await (const { account, cursor, isNamed } of listAccounts(store, range))
     yield { item: account, cursor, ...(isGlance && !isNamed ? { cost: 1 / GLANCE } : {}) };
 }
 

@@ -11,7 +11,7 @@ export type ManagementHost = { settings: Settings; services: Services };
 /** What the operations of the API and the console work with: the host, and who makes the request. */
 export type ManagementContext = ManagementHost & Manager & Glance;
 
-/** With `isGlance`, a page looks at a quarter as many records of a list: the search in everything reads several lists at once. */
+/** With `isGlance`, a page has what the index finds, or, if it finds nothing, looks at a quarter as many records: the search in everything reads several lists at once. */
 type Glance = { isGlance?: boolean };
 
 /** Throws HttpError 403 (RFC 6750 section 3.1) that names the required role. */

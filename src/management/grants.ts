@@ -45,8 +45,9 @@ export const grantHandlers: Handlers<keyof typeof grantOperations> = {
     const found = searchFor(q);
     const { state, ...owner } = filter;
     const people = q ? await findNamed(services.store, q, MAX_PEOPLE) : [];
+    const isOnlyPeople = isGlance === true && people.length > 0;
     const { items, next } = await scanPage(
-      listConnections(settings, services, owner, { after, people }),
+      listConnections(settings, services, owner, { after, people, isOnlyPeople }),
       (connection) =>
         (state === undefined || connection.state === state) &&
         (level === undefined || connection.level === level) &&

@@ -126,12 +126,16 @@ const SET_NUMBER_BASE = 36;
 export type ListedAccount = { account: Account | undefined; cursor: string; isNamed: boolean };
 
 /**
- * Yields accounts in an order that does not change: first those in all of the `sets` of the index, then the others. Removes ids whose record has
- * expired.
+ * Yields accounts in an order that does not change: first those in all of the `sets` of the index, then, unless they are enough, the others. Removes
+ * ids whose record has expired.
  */
 export async function* listAccounts(
   store: Store,
-  { after = '', sets = [] }: { after?: string | undefined; sets?: readonly string[] } = {},
+  {
+    after = '',
+    sets = [],
+    isEnough = () => false,
+  }: { after?: string | undefined; sets?: readonly string[]; isEnough?: () => boolean } = {},
 ): AsyncGenerator<ListedAccount> {
   const isFirstPart = after.length > ACCOUNT_ID_LENGTH;
   const [smallest] = await smallestFirst(store, sets);
@@ -147,6 +151,7 @@ export async function* listAccounts(
         yield { account: visible(accounts.get(id)), cursor: `${part}${id}`, isNamed: true };
     }
   }
+  if (isEnough()) return;
   for await (const ids of pagesOf(store, ALL, isFirstPart ? '' : after)) {
     const candidates = inSmallest ? ids.filter((id) => inSmallest.has(id)) : ids;
     const found = set === undefined ? new Set() : await inAll(store, sets, candidates);

@@ -83,7 +83,7 @@ async function findIn(management: ManagementContext, list: AnyList, q: string): 
     section: list.section,
     columns: columnsOf(rows),
     items: rows,
-    ...(next === undefined ? {} : { all: path }),
+    ...(next === undefined && !isGlance ? {} : { all: path }),
   };
 }
 
