@@ -74,12 +74,12 @@ export async function findConnection(
   return stored && connectionReader(settings, services)(id, stored);
 }
 
-/** Without an owner, the connections of these `people` are listed first, and no others if `isOnlyPeople`. */
+/** Without an owner, the connections of these `people` are listed first, and no others if they are enough. */
 type ConnectionRange = {
   after?: string | undefined;
   newestFirst?: boolean;
   people?: readonly string[];
-  isOnlyPeople?: boolean;
+  isEnough?: () => boolean;
 };
 
 /** Yields connections oldest first, unless `newestFirst`; without an owner, by connector first. Grants whose tokens were never fetched in time are not included. */
@@ -87,7 +87,7 @@ export async function* listConnections(
   settings: ConnectionSettings,
   services: Reading,
   filter: ConnectionFilter,
-  { after, newestFirst, people = [], isOnlyPeople }: ConnectionRange = {},
+  { after, newestFirst, people = [], isEnough }: ConnectionRange = {},
 ): AsyncGenerator<ListedConnection> {
   const accounts = new Map<string, Account>();
   const connectors = new Map<string, Connector | undefined>();
@@ -96,7 +96,7 @@ export async function* listConnections(
     readAccount: async (id) => accounts.get(id),
   });
   const first = hasOwner(filter) ? [] : people.toSorted();
-  const range = { after, newestFirst, people: first, isOnlyPeople };
+  const range = { after, newestFirst, people: first, isEnough };
   const batches = batchesOf(settings, services, filter, range);
   for await (const batch of batches) {
     await Promise.all([
@@ -144,23 +144,23 @@ async function* batchesOf(
   settings: ConnectionSettings,
   services: Reading,
   filter: ConnectionFilter,
-  { after, newestFirst, people = [], isOnlyPeople }: ConnectionRange,
+  { after, newestFirst, people = [], isEnough = () => false }: ConnectionRange,
 ): AsyncGenerator<StoredEntry[]> {
   const [afterGrant, from] = (after?.split(' ') ?? []) as [string?, string?];
-  let together: Owner[] = [];
+  let batch: Owner[] = [];
   for await (const owner of ownersOf(services.store, filter, { people, from })) {
-    if (isOnlyPeople && owner.kind !== 'account') break;
     const isFirst = from === undefined || owner.id === from;
     const start = isFirst ? afterGrant : undefined;
-    const isWhole = start === undefined && !newestFirst;
-    const isTogether = isWhole && people.length > 0 && owner.kind === 'account';
-    if (isTogether) together.push(owner);
-    if (isTogether && together.length < BATCH_OWNERS) continue;
-    yield* grantsOfSeveral(settings, services, together);
-    together = [];
-    if (!isTogether) yield* grantsOf(settings, services, owner, { after: start, newestFirst });
+    const isFromStart = start === undefined && !newestFirst;
+    const isBatched = isFromStart && people.length > 0 && owner.kind === 'account';
+    if (isBatched) batch.push(owner);
+    if (isBatched && batch.length < BATCH_OWNERS) continue;
+    yield* grantsOfSeveral(settings, services, batch);
+    batch = [];
+    if (people.length > 0 && owner.kind !== 'account' && isEnough()) return;
+    if (!isBatched) yield* grantsOf(settings, services, owner, { after: start, newestFirst });
   }
-  yield* grantsOfSeveral(settings, services, together);
+  yield* grantsOfSeveral(settings, services, batch);
 }
 
 /** Ends a connection in every process at once and records it. `by` is the administrator in the console. Resolves to true for the one call that ended it. */
@@ -388,12 +388,13 @@ async function* grantsOfSeveral(
   let entries: ListedGrant[] = [];
   for (const [index, owner] of owners.entries()) {
     const list = lists[index];
-    if (list) entries.push(...list);
-    else {
+    entries.push(...(list ?? []));
+    // A page may end before the others.
+    if (!list || entries.length >= BATCH_GRANTS) {
       yield withStored(settings, services, entries);
-      yield* grantsOf(settings, services, owner, {});
       entries = [];
     }
+    if (!list) yield* grantsOf(settings, services, owner, {});
   }
   yield withStored(settings, services, entries);
 }

@@ -27,24 +27,22 @@ import {
   accountSchema,
 } from './resources/account.ts';
 import { type CallLimits, representLimits } from './resources/call-limit.ts';
-import { GLANCE, type Listed, scanPage, searchFor } from './search.ts';
+import { GLANCE_SHARE, type Listed, scanPage, searchFor, untilFound } from './search.ts';
 
 export const accountHandlers: Handlers<Exclude<keyof typeof accountOperations, 'exportAccount'>> = {
   async listAccounts(management, { query: { limit, after, q, state } }) {
     const found = searchFor(q);
     const sets = [...(state === 'disabled' ? [DISABLED] : []), ...setsFor(q ?? '')];
-    let isFound = false;
-    const matches = (account: Stored) => {
-      const texts = [account.name, verifiedEmailOf(account), account.id, account.issuer];
-      const hasState =
-        state === undefined || (state === 'disabled') === (account.disabledAt !== undefined);
-      const isMatch = hasState && found(texts);
-      isFound ||= isMatch;
-      return isMatch;
-    };
-    const isEnough = () => isFound && management.isGlance === true;
+    const hasState = ({ disabledAt }: Stored) =>
+      state === undefined || (state === 'disabled') === (disabledAt !== undefined);
+    const { matches, isEnough, wasCut } = untilFound(
+      management,
+      (account: Stored) =>
+        hasState(account) &&
+        found([account.name, verifiedEmailOf(account), account.id, account.issuer]),
+    );
     const accounts = listed(management, { after, sets, isEnough });
-    const { items, next } = await scanPage(accounts, matches, limit);
+    const { items, next } = await scanPage(accounts, matches, { limit, wasCut });
     return { items: items.map(resource), next };
   },
 
@@ -90,13 +88,13 @@ async function usageOf(
   return representLimits(used, now());
 }
 
-/** At a glance, few are read of those that the index does not name. */
+/** At a glance, few are read of those that are not in the index. */
 async function* listed(
   { services: { store }, isGlance }: ManagementContext,
   range: Parameters<typeof listAccounts>[1],
 ): AsyncGenerator<Listed<Stored | undefined>> {
-  for await (const { account, cursor, isNamed } of listAccounts(store, range))
-    yield { item: account, cursor, ...(isGlance && !isNamed ? { cost: 1 / GLANCE } : {}) };
+  for await (const { account, cursor, isIndexed } of listAccounts(store, range))
+    yield { item: account, cursor, ...(isGlance && !isIndexed ? { cost: 1 / GLANCE_SHARE } : {}) };
 }
 
 /** Records the event for the one call that changed the account. */

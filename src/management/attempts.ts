@@ -37,7 +37,7 @@ export const attemptHandlers: Handlers<keyof typeof attemptOperations> = {
           attempt.account,
           endOf(attempt, now())?.reason,
         ]),
-      limit,
+      { limit },
     );
     return { items: items.map((each) => resource(management, each)), next };
   },

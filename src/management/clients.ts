@@ -27,7 +27,7 @@ import {
   clientSchema,
   machineFacts,
 } from './resources/client.ts';
-import { GLANCE, type Listed, MAX_SCANNED, scanPage, searchFor } from './search.ts';
+import { GLANCE_SHARE, type Listed, MAX_SCANNED, scanPage, searchFor } from './search.ts';
 
 export const clientHandlers: Handlers<keyof typeof clientOperations> = {
   async listClients(management, { query: { limit, after, id, state, kind, q } }) {
@@ -42,8 +42,7 @@ export const clientHandlers: Handlers<keyof typeof clientOperations> = {
         (state === undefined || client.state === state) &&
         (kind === undefined || client.kind === kind) &&
         found([client.name, client.id, ...client.redirectUris]),
-      limit,
-      isGlance ? MAX_SCANNED * GLANCE : MAX_SCANNED,
+      { limit, scanned: isGlance ? MAX_SCANNED * GLANCE_SHARE : MAX_SCANNED },
     );
     return { items, next };
   },

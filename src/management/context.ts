@@ -11,7 +11,10 @@ export type ManagementHost = { settings: Settings; services: Services };
 /** What the operations of the API and the console work with: the host, and who makes the request. */
 export type ManagementContext = ManagementHost & Manager & Glance;
 
-/** With `isGlance`, a page has what the index finds, or, if it finds nothing, looks at a quarter as many records: the search in everything reads several lists at once. */
+/**
+ * At a glance, a page has what the index finds. If it finds nothing, the page looks at a quarter as many records. The search in everything, which reads
+ * several lists at once, reads long ones so.
+ */
 type Glance = { isGlance?: boolean };
 
 /** Throws HttpError 403 (RFC 6750 section 3.1) that names the required role. */

@@ -32,7 +32,7 @@ import {
   type ShownGrant,
 } from './resources/grant.ts';
 import { type KeptOut, keptOutSchema } from './resources/kept-out.ts';
-import { GLANCE, scanPage, searchFor } from './search.ts';
+import { GLANCE_SHARE, scanPage, searchFor, untilFound } from './search.ts';
 
 /** Fewer than in other lists, because a connection is read with its person. */
 const MAX_SCANNED = 80;
@@ -45,15 +45,17 @@ export const grantHandlers: Handlers<keyof typeof grantOperations> = {
     const found = searchFor(q);
     const { state, ...owner } = filter;
     const people = q ? await findNamed(services.store, q, MAX_PEOPLE) : [];
-    const isOnlyPeople = isGlance === true && people.length > 0;
-    const { items, next } = await scanPage(
-      listConnections(settings, services, owner, { after, people, isOnlyPeople }),
-      (connection) =>
+    const { matches, isEnough, wasCut } = untilFound(
+      management,
+      (connection: Connection) =>
         (state === undefined || connection.state === state) &&
         (level === undefined || connection.level === level) &&
         found(textsOf(connection)),
-      limit,
-      isGlance ? MAX_SCANNED * GLANCE : MAX_SCANNED,
+    );
+    const { items, next } = await scanPage(
+      listConnections(settings, services, owner, { after, people, isEnough }),
+      matches,
+      { limit, scanned: isGlance ? MAX_SCANNED * GLANCE_SHARE : MAX_SCANNED, wasCut },
     );
     return { items: await resources(management, items), next };
   },

@@ -5,8 +5,8 @@ type Texts = readonly (string | undefined)[];
 
 /** A page ends after this many records even if too few match, so that it takes some milliseconds whatever the length of the list. */
 export const MAX_SCANNED = 200;
-/** Of that, at a glance. */
-export const GLANCE = 0.25;
+/** The share of records that a page looks at in a search in everything. */
+export const GLANCE_SHARE = 0.25;
 
 /** Returns whether each word of `q` is in one of the texts, in any case. Without words, everything matches. */
 export function searchFor(q = ''): (texts: Texts) => boolean {
@@ -40,14 +40,34 @@ const SKIPPED_COST = 0.2;
 /** A record of a list. The list continues behind it after `cursor`. `cost` is relative to that of other records. */
 export type Listed<Item> = { item: Item; cursor: string; cost?: number };
 
+/** For a list that has what an index finds first. At a glance, that is enough if one of it matches. */
+export function untilFound<Item>(
+  { isGlance = false }: { isGlance?: boolean },
+  isWanted: (item: Item) => boolean,
+) {
+  let [isFound, isCut] = [false, false];
+  return {
+    matches(item: Item) {
+      const isMatch = isWanted(item);
+      isFound ||= isMatch;
+      return isMatch;
+    },
+    /** Call before the records that are not in the index. */
+    isEnough: () => (isCut = isGlance && isFound),
+    wasCut: () => isCut,
+  };
+}
+
+/** `wasCut` says, afterwards, whether the list has more than `records`. */
+type PageSize = { limit: number; scanned?: number; wasCut?: () => boolean };
+
 /**
  * Returns up to `limit` matching records. After `scanned` records the page ends, so it can be short or empty although `next` is present.
  */
 export async function scanPage<Item>(
   records: AsyncIterable<Listed<Item | undefined>>,
   matches: (item: Item) => boolean,
-  limit: number,
-  scanned = MAX_SCANNED,
+  { limit, scanned = MAX_SCANNED, wasCut = () => false }: PageSize,
 ): Promise<Page<Item>> {
   const items: Item[] = [];
   const most = Math.max(scanned, limit);
@@ -60,5 +80,5 @@ export async function scanPage<Item>(
     cost += item === undefined ? SKIPPED_COST : own;
     last = cursor;
   }
-  return { items };
+  return wasCut() ? { items, next: last } : { items };
 }

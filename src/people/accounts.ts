@@ -114,16 +114,17 @@ export async function findAccounts(
 
 /** Small, because a search may end after the first account of a page. */
 const PAGE_ACCOUNTS = 50;
+const BATCH_NAMED = 100;
 /** The sizes of sets are compared up to this one. */
-const COMPARED_ACCOUNTS = 1000;
-/** A smaller set is read before the accounts that are not in it. */
-const KNOWN_ACCOUNTS = 100;
+const MAX_COMPARED = 1000;
+/** A set of fewer is read before the accounts that are not in it. */
+const MAX_KNOWN = 100;
 
-/** In front of ids of the first part of a list, the number of the set whose order the part has. */
-const SET_NUMBER_BASE = 36;
+/** Of the number in front of ids of the first part of a list, which says by which set the part is in order. */
+const SET_NUMBER_RADIX = 36;
 
-/** A list continues after `cursor`. Those that are in a set are named. Without `account`, another account of a set that was read is not in the others. */
-export type ListedAccount = { account: Account | undefined; cursor: string; isNamed: boolean };
+/** A list continues after `cursor`. Those of the sets are indexed. Without `account`, another account of a set that was read is not in the others. */
+export type ListedAccount = { account: Account | undefined; cursor: string; isIndexed: boolean };
 
 /**
  * Yields accounts in an order that does not change: first those in all of the `sets` of the index, then, unless they are enough, the others. Removes
@@ -140,15 +141,15 @@ export async function* listAccounts(
   const isFirstPart = after.length > ACCOUNT_ID_LENGTH;
   const [smallest] = await smallestFirst(store, sets);
   const set =
-    (isFirstPart && sets[Number.parseInt(after.charAt(0), SET_NUMBER_BASE)]) || smallest?.set;
+    (isFirstPart && sets[Number.parseInt(after.charAt(0), SET_NUMBER_RADIX)]) || smallest?.set;
   const inSmallest = smallest && (await membersOfSmall(store, smallest));
   if (set !== undefined && (isFirstPart || after === '')) {
-    const part = sets.indexOf(set).toString(SET_NUMBER_BASE);
+    const part = sets.indexOf(set).toString(SET_NUMBER_RADIX);
     for await (const ids of pagesOf(store, set, after.slice(part.length))) {
       const found = await inAll(store, sets, ids);
       const accounts = await readListed(store, [...found], sets);
       for (const id of ids)
-        yield { account: visible(accounts.get(id)), cursor: `${part}${id}`, isNamed: true };
+        yield { account: visible(accounts.get(id)), cursor: `${part}${id}`, isIndexed: true };
     }
   }
   if (isEnough()) return;
@@ -157,7 +158,7 @@ export async function* listAccounts(
     const found = set === undefined ? new Set() : await inAll(store, sets, candidates);
     const others = ids.filter((id) => !found.has(id));
     for (const [id, account] of await readListed(store, others))
-      if (visible(account)) yield { account, cursor: id, isNamed: false };
+      if (visible(account)) yield { account, cursor: id, isIndexed: false };
   }
 }
 
@@ -167,31 +168,30 @@ export async function hasMoreAccounts(store: Store, count: number): Promise<bool
   return size > count;
 }
 
-/** The ids of accounts of the index that have these words, at most `limit`. Words that nobody has are ignored. Stops after the first thousand of the word that the fewest have. */
+/**
+ * The first ids of accounts of the index that have these words, at most `limit`, in order. Words that nobody has are ignored. Where each word belongs to
+ * more than a thousand people, only a thousand of one are looked at.
+ */
 export async function findNamed(store: Store, q: string, limit: number): Promise<string[]> {
-  const [smallest, ...others] = (await smallestFirst(store, setsFor(q))).filter(
-    ({ size }) => size > 0,
-  );
-  if (!smallest) return [];
-  const sets = others.map(({ set }) => set);
+  const named = (await smallestFirst(store, setsFor(q))).filter(({ size }) => size > 0);
+  const [smallest, ...others] = named.map(({ set }) => set);
+  if (smallest === undefined) return [];
+  const ids = (await store.page(smallest, { limit: MAX_COMPARED })).toSorted();
   const found: string[] = [];
-  let read = 0;
-  for await (const ids of pagesOf(store, smallest.set, '')) {
-    const accounts = await findAccounts(store, [...(await inAll(store, sets, ids))]);
-    for (const [id, account] of accounts)
-      if (hasWordsOf(account, q, [smallest.set, ...sets])) found.push(id);
-    read += ids.length;
-    if (found.length >= limit || read >= COMPARED_ACCOUNTS) break;
+  for (let from = 0; from < ids.length && found.length < limit; from += BATCH_NAMED) {
+    const inSets = await inAll(store, others, ids.slice(from, from + BATCH_NAMED));
+    for (const [id, account] of await findAccounts(store, [...inSets]))
+      if (hasWordsOf(account, q, [smallest, ...others])) found.push(id);
   }
   return found.slice(0, limit);
 }
 
-/** Sizes are counted up to `COMPARED_ACCOUNTS`. */
+/** Sizes are counted up to `MAX_COMPARED`. */
 async function smallestFirst(
   store: Store,
   sets: readonly string[],
 ): Promise<{ set: string; size: number }[]> {
-  const sizes = await store.sizes(sets, COMPARED_ACCOUNTS);
+  const sizes = await store.sizes(sets, MAX_COMPARED);
   const sized = sets.map((set, index) => ({ set, size: sizes[index] ?? 0 }));
   return sized.toSorted((one, other) => one.size - other.size);
 }
@@ -201,9 +201,9 @@ async function membersOfSmall(
   store: Store,
   { set, size }: { set: string; size: number },
 ): Promise<Set<string> | undefined> {
-  if (size >= KNOWN_ACCOUNTS) return undefined;
-  const ids = await store.page(set, { limit: KNOWN_ACCOUNTS });
-  return ids.length < KNOWN_ACCOUNTS ? new Set(ids) : undefined;
+  if (size >= MAX_KNOWN) return undefined;
+  const ids = await store.page(set, { limit: MAX_KNOWN });
+  return ids.length < MAX_KNOWN ? new Set(ids) : undefined;
 }
 
 async function* pagesOf(store: Store, set: string, after: string): AsyncGenerator<string[]> {

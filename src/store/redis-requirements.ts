@@ -203,32 +203,18 @@ function explanation(refused: readonly Refused[]): CommandsRefused {
   );
 }
 
-const KEYS_OF_SLOTS = ['a', 'b', 'c'].map((slot) => `probe:{${slot}}`);
-
 /**
  * Whether a script may have keys of several slots. Not in a Cluster, and not at a service that spreads keys over servers behind one address, such as
  * Redis Enterprise with clustering and without the OSS Cluster API.
  */
 export async function mixesSlots(client: RedisClient): Promise<boolean> {
   if (client instanceof Cluster) return false;
-  const script = "return redis.call('EXISTS', unpack(KEYS))";
+  const keys = ['a', 'b', 'c'].map((slot) => `probe:{${slot}}`);
   try {
-    await client.eval(script, KEYS_OF_SLOTS.length, ...KEYS_OF_SLOTS);
+    await client.eval("return redis.call('EXISTS', unpack(KEYS))", keys.length, ...keys);
     return true;
   } catch (error) {
     if (error instanceof Error && error.message.startsWith('CROSSSLOT')) return false;
-    throw error;
-  }
-}
-
-/** Whether one command may read keys of several slots, which takes a fraction of the time. A user may lack the right to it. */
-export async function readsSeveral(client: RedisClient): Promise<boolean> {
-  if (client instanceof Cluster) return false;
-  try {
-    await client.mget(KEYS_OF_SLOTS);
-    return true;
-  } catch (error) {
-    if (isRefusal(error)) return false;
     throw error;
   }
 }

@@ -161,12 +161,16 @@ describe('the search of the lists in the console and the API', () => {
     };
     await Promise.all(Array.from({ length: 250 }, (_, n) => signedIn(`${n}`, `Somebody ${n}`)));
     await signedIn('wanted', 'Konrad Zusewitz');
+    await signedIn('alike', 'Search Somebody');
     await store.close();
     const { html } = await open(browser, '/search?q=zusewitz');
     expect(titles(html)).to.include('Konrad Zusewitz');
     const named = await unread('no-such-word');
     expect(named).to.include('<a href="/console/accounts?q=no-such-word">People</a>');
-    expect(named).to.not.include('connectors');
+    for (const whole of ['connectors', 'grants']) expect(named).to.not.include(`/${whole}?`);
+    // Somebody with a word of the connector has no connection.
+    const alike = await open(browser, '/search?q=search+numbers');
+    expect(alike.html).to.include('id="found-grants"');
   });
 });
 

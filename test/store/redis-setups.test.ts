@@ -95,14 +95,25 @@ describe('A Redis that is set up in another way', () => {
     expect(await doctorSays(address)).to.deep.equal([]);
   });
 
-  for (const right of ['+mget', '-mget'])
-    it(`a user with the right ${right} reads several values at once`, async () => {
-      const store = await open(await withUser(`${ALL} ${right}`));
-      for (const n of [1, 3]) await store.set(`value:${n}`, n, 60);
-      const values = await store.getMany([1, 2, 3].map((n) => `value:${n}`));
-      expect(values).to.deep.equal([1, undefined, 3]);
-      expect(await store.getMany([])).to.deep.equal([]);
-    });
+  it('several values are read with one command, and one by one when the user loses the right to it', async () => {
+    const { raw, url } = await start();
+    const store = await open(url);
+    for (const n of [1, 3]) await store.set(`value:${n}`, n, 60);
+    const read = () => store.getMany([1, 2, 3].map((n) => `value:${n}`));
+    const commands = async () => {
+      await raw.config('RESETSTAT');
+      expect(await read()).to.deep.equal([1, undefined, 3]);
+      const stats = await raw.info('commandstats');
+      return ['mget', 'get'].map((name) =>
+        Number(new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1] ?? 0),
+      );
+    };
+    expect(await commands()).to.deep.equal([1, 0]);
+    await raw.call('ACL', 'SETUSER', 'default', '-mget');
+    expect(await commands()).to.deep.equal([0, 3]);
+    expect(await commands()).to.deep.equal([0, 3]);
+    expect(await store.getMany([])).to.deep.equal([]);
+  });
 
   it('the rights in the document are enough in a Redis Cluster', async () => {
     const { masters, replica, stop } = await startCluster();

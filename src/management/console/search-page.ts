@@ -59,10 +59,11 @@ async function find(management: ManagementContext, q: string): Promise<Section[]
   return Promise.all(found);
 }
 
-/** Counting connections takes longer than counting people. Most people have one. */
-function isLong(management: ManagementContext, list: AnyList): Promise<boolean> {
-  if (list.operation === 'listGrants')
-    return hasMoreAccounts(management.services.store, MAX_SCANNED);
+/** Connectors are always read whole. Counting connections takes longer than counting people, most of whom have one. */
+function isLong(management: ManagementContext, list: AnyList): Promise<boolean> | boolean {
+  const { store } = management.services;
+  if (list.operation === 'listConnectors') return false;
+  if (list.operation === 'listGrants') return hasMoreAccounts(store, MAX_SCANNED);
   return isLongerThan(MAX_SCANNED, management, list);
 }
 
@@ -83,7 +84,7 @@ async function findIn(management: ManagementContext, list: AnyList, q: string): 
     section: list.section,
     columns: columnsOf(rows),
     items: rows,
-    ...(next === undefined && !isGlance ? {} : { all: path }),
+    ...(next === undefined ? {} : { all: path }),
   };
 }
 
