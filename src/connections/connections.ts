@@ -139,7 +139,7 @@ async function readConnectors(
   for (const [index, id] of ids.entries()) connectors.set(id, found[index]);
 }
 
-/** Yields the grants of one owner after the other. Those of several people are read at once. */
+/** Yields the grants of one owner after the other. Without an owner in the filter, those of several are read at once. */
 async function* batchesOf(
   settings: ConnectionSettings,
   services: Reading,
@@ -147,18 +147,18 @@ async function* batchesOf(
   { after, newestFirst, people = [], isEnough = () => false }: ConnectionRange,
 ): AsyncGenerator<StoredEntry[]> {
   const [afterGrant, from] = (after?.split(' ') ?? []) as [string?, string?];
-  let batch: Owner[] = [];
+  const batch: Owner[] = [];
   for await (const owner of ownersOf(services.store, filter, { people, from })) {
     const isFirst = from === undefined || owner.id === from;
     const start = isFirst ? afterGrant : undefined;
-    const isFromStart = start === undefined && !newestFirst;
-    const isBatched = isFromStart && people.length > 0 && owner.kind === 'account';
-    if (isBatched) batch.push(owner);
-    if (isBatched && batch.length < BATCH_OWNERS) continue;
-    yield* grantsOfSeveral(settings, services, batch);
-    batch = [];
-    if (people.length > 0 && owner.kind !== 'account' && isEnough()) return;
-    if (!isBatched) yield* grantsOf(settings, services, owner, { after: start, newestFirst });
+    const isConnector = owner.kind === 'connector';
+    if (isConnector && batch[0]?.kind === 'account')
+      yield* grantsOfSeveral(settings, services, batch.splice(0));
+    if (isConnector && people.length > 0 && isEnough()) return;
+    if (hasOwner(filter) || start !== undefined || newestFirst)
+      yield* grantsOf(settings, services, owner, { after: start, newestFirst });
+    else batch.push(owner);
+    if (batch.length === BATCH_OWNERS) yield* grantsOfSeveral(settings, services, batch.splice(0));
   }
   yield* grantsOfSeveral(settings, services, batch);
 }

@@ -63,7 +63,7 @@ describe('the option --search of the list commands', () => {
     });
 });
 
-describe('the search for connections of several people', () => {
+describe('the list of connections of many people and connectors', () => {
   let host: ManagementHost;
   before(async () => {
     host = await openManagementHost();
@@ -111,6 +111,31 @@ describe('the search for connections of several people', () => {
       const accounts = inOrder.flatMap(({ account, grants }) => grants.map(() => account));
       expect(found.map((each) => each.account)).to.deep.equal(accounts);
       expect(found.map((each) => each.id)).to.have.members(inOrder.flatMap(({ grants }) => grants));
+    }
+  });
+
+  it('lists each connection once, one connector after the other, also of a connector with many', async () => {
+    const connectors: string[] = [];
+    const wanted: string[] = [];
+    for (let n = 0; n < 45; n += 1) {
+      const { id } = await createConnector(host.store, { name: 'Few', level: 'admin' }, host.now());
+      connectors.push(id);
+      const count = n === 23 ? 55 : n % 4 === 0 ? 2 : 0;
+      wanted.push(...(await connect(`Member ${n}`, id, count)).grants);
+    }
+    for (const limit of [7, 100]) {
+      const found: { id: string; connector: string }[] = [];
+      for (let after: string | undefined = ''; after !== undefined;) {
+        const query = new URLSearchParams({ limit: String(limit), ...(after ? { after } : {}) });
+        const { body } = await request(host, 'GET', `/api/v1/grants?${query}`);
+        const { items, next } = body as { items: typeof found; next?: string };
+        found.push(...items);
+        after = next;
+      }
+      const few = found.filter(({ connector }) => connectors.includes(connector));
+      expect(few.map(({ id }) => id).toSorted()).to.deep.equal(wanted.toSorted());
+      const runs = few.filter(({ connector }, n) => few[n - 1]?.connector !== connector);
+      expect(runs).to.have.length(new Set(few.map(({ connector }) => connector)).size);
     }
   });
 });
