@@ -244,8 +244,9 @@ function manyReader(client: RedisClient, get: ByteStore['get']): ByteStore['getM
     } catch (error) {
       // The user lacks the right, or a service spreads keys over servers behind one address.
       if (!isRefusal(error)) throw error;
+      const each = await getEach(names);
       mayReadSeveral = false;
-      return getEach(names);
+      return each;
     }
   };
 }
