@@ -74,7 +74,7 @@ export async function findConnection(
   return stored && connectionReader(settings, services)(id, stored);
 }
 
-/** Without an owner, the connections of these `people` are listed first, and no others if they are enough. */
+/** Without an owner, the connections of these `people` are listed first, and no others if `isEnough` then says so. */
 type ConnectionRange = {
   after?: string | undefined;
   newestFirst?: boolean;
@@ -148,13 +148,15 @@ async function* batchesOf(
 ): AsyncGenerator<StoredEntry[]> {
   const [afterGrant, from] = (after?.split(' ') ?? []) as [string?, string?];
   const batch: Owner[] = [];
+  let isBehindPeople = people.length === 0;
   for await (const owner of ownersOf(services.store, filter, { people, from })) {
     const isFirst = from === undefined || owner.id === from;
     const start = isFirst ? afterGrant : undefined;
-    const isConnector = owner.kind === 'connector';
-    if (isConnector && batch[0]?.kind === 'account')
+    if (owner.kind === 'connector' && !isBehindPeople) {
       yield* grantsOfSeveral(settings, services, batch.splice(0));
-    if (isConnector && people.length > 0 && isEnough()) return;
+      if (isEnough()) return;
+      isBehindPeople = true;
+    }
     if (hasOwner(filter) || start !== undefined || newestFirst)
       yield* grantsOf(settings, services, owner, { after: start, newestFirst });
     else batch.push(owner);
@@ -389,7 +391,7 @@ async function* grantsOfSeveral(
   for (const [index, owner] of owners.entries()) {
     const list = lists[index];
     entries.push(...(list ?? []));
-    // A page may end before the others.
+    // The caller may stop here.
     if (!list || entries.length >= BATCH_GRANTS) {
       yield withStored(settings, services, entries);
       entries = [];

@@ -93,7 +93,10 @@ export async function shortLists(
       if (own.reduce((sum, size) => sum + size, 0) >= PAGE_GRANTS) return undefined;
       const filled = (keys[index] ?? []).filter((_key, n) => (own[n] ?? 0) > 0);
       const pages = await Promise.all(filled.map((key) => store.page(key, { limit: PAGE_GRANTS })));
-      return entriesOf(owner, pages.flat(), new Set());
+      const places = pages.flat();
+      // Some were added meanwhile.
+      if (places.length >= PAGE_GRANTS) return undefined;
+      return entriesOf(owner, places, new Set());
     }),
   );
 }
