@@ -31,6 +31,11 @@ import { GLANCE_SHARE, type Listed, scanPage, searchFor, untilFound } from './se
 
 export const accountHandlers: Handlers<Exclude<keyof typeof accountOperations, 'exportAccount'>> = {
   async listAccounts(management, { query: { limit, after, q, state } }) {
+    const known =
+      management.isGlance && q !== undefined
+        ? await findAccount(management.services.store, q)
+        : undefined;
+    if (known && !isGone(known)) return { items: [resource(known)] };
     const found = searchFor(q);
     const sets = [...(state === 'disabled' ? [DISABLED] : []), ...setsFor(q ?? '')];
     const hasState = ({ disabledAt }: Stored) =>

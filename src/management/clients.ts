@@ -31,7 +31,12 @@ import { GLANCE_SHARE, type Listed, MAX_SCANNED, scanPage, searchFor } from './s
 
 export const clientHandlers: Handlers<keyof typeof clientOperations> = {
   async listClients(management, { query: { limit, after, id, state, kind, q } }) {
-    const { isGlance } = management;
+    const { settings, services, isGlance } = management;
+    const known =
+      isGlance && q !== undefined
+        ? await findClient(services.store, q, settings.clients)
+        : undefined;
+    if (known) return { items: [resource(known)] };
     const found = searchFor(q);
     const listed = kind === 'machine' ? machines(management, after) : undefined;
     const { items, next } = await scanPage(

@@ -12,8 +12,8 @@ export type ManagementHost = { settings: Settings; services: Services };
 export type ManagementContext = ManagementHost & Manager & Glance;
 
 /**
- * At a glance, a page has what the index finds. If it finds nothing, the page looks at a quarter as many records. The search in everything, which reads
- * several lists at once, reads long ones so.
+ * At a glance, a page has the record with the id that is searched for, or what the index finds. Where both find nothing, it looks at a quarter as many
+ * records as other pages. The search in everything, which reads several lists at once, reads long ones so.
  */
 type Glance = { isGlance?: boolean };
 

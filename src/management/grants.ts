@@ -42,6 +42,9 @@ const MAX_PEOPLE = 50;
 export const grantHandlers: Handlers<keyof typeof grantOperations> = {
   async listGrants(management, { query: { limit, after, q, level, ...filter } }) {
     const { settings, services, isGlance } = management;
+    const known =
+      isGlance && q !== undefined ? await findConnection(settings, services, q) : undefined;
+    if (known) return { items: await resources(management, [known]) };
     const found = searchFor(q);
     const { state, ...owner } = filter;
     const people = q ? await findNamed(services.store, q, MAX_PEOPLE) : [];

@@ -40,7 +40,7 @@ const SKIPPED_COST = 0.2;
 /** A record of a list. The list continues behind it after `cursor`. `cost` is relative to that of other records. */
 export type Listed<Item> = { item: Item; cursor: string; cost?: number };
 
-/** For a list that has what an index finds first. At a glance, that is enough if one of it matches. */
+/** For lists that have first what an index finds. At a glance, that is enough if some of it matches. */
 export function untilFound<Item>(
   { isGlance = false }: { isGlance?: boolean },
   isWanted: (item: Item) => boolean,
@@ -52,13 +52,13 @@ export function untilFound<Item>(
       isFound ||= isMatch;
       return isMatch;
     },
-    /** Call before the records that are not in the index. */
+    /** Asked once, before the records that are not in the index. If it is enough, the list was cut. */
     isEnough: () => (isCut = isGlance && isFound),
     wasCut: () => isCut,
   };
 }
 
-/** `wasCut` says, afterwards, whether the list has more than `records`. */
+/** `wasCut` says afterwards whether the list may have more than `records`. */
 type PageSize = { limit: number; scanned?: number; wasCut?: () => boolean };
 
 /**

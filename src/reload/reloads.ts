@@ -233,7 +233,7 @@ class ProcessReloads implements Reloads {
     const { settle } = this.#times;
     try {
       let settings = read();
-      // What is written from now on counts as written afterwards.
+      // Later writes belong to the next dry run.
       if (isDryRun && changedSettings(current(), settings).length === 0) return settings;
       for (let attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
         await delay(settle);

@@ -160,11 +160,21 @@ describe('the search of the lists in the console and the API', () => {
       return saveAccount(store, key, { issuer: system().auth, ...identity }, times);
     };
     await Promise.all(Array.from({ length: 250 }, (_, n) => signedIn(`${n}`, `Somebody ${n}`)));
-    await signedIn('wanted', 'Konrad Zusewitz');
+    const { id: wanted } = await signedIn('wanted', 'Konrad Zusewitz');
     await signedIn('alike', 'Search Somebody');
     await store.close();
     const { html } = await open(browser, '/search?q=zusewitz');
     expect(titles(html)).to.include('Konrad Zusewitz');
+    expect(titles((await open(browser, `/search?q=${wanted}`)).html)).to.deep.equal([
+      'Konrad Zusewitz',
+    ]);
+    const { items } = (await requestManagement(system(), 'GET', '/grants')) as {
+      items: { id: string }[];
+    };
+    for (const { id } of items) {
+      const { html: page } = await open(browser, `/search?q=${id}`);
+      expect(page).to.include(`href="/console/grants/${id}"`).and.not.include('found-accounts');
+    }
     const named = await unread('no-such-word');
     expect(named).to.include('<a href="/console/accounts?q=no-such-word">People</a>');
     for (const whole of ['connectors', 'grants']) expect(named).to.not.include(`/${whole}?`);

@@ -67,7 +67,7 @@ function isLong(management: ManagementContext, list: AnyList): Promise<boolean> 
   return isLongerThan(MAX_SCANNED, management, list);
 }
 
-/** Of a long list, the index and the beginning. */
+/** Searches all of a short list. */
 async function findIn(management: ManagementContext, list: AnyList, q: string): Promise<Section> {
   const isGlance = await isLong(management, list);
   const { items, next } = (await run({ ...management, isGlance }, list.operation, {
