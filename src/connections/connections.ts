@@ -341,8 +341,7 @@ export async function* storedGrants(
   services: Reading,
   filter: Pick<ConnectionFilter, 'connector'>,
 ): AsyncGenerator<StoredEntry> {
-  for await (const owner of ownersOf(services.store, filter, { people: [], from: undefined }))
-    for await (const batch of grantsOf(settings, services, owner, {})) yield* batch;
+  for await (const batch of batchesOf(settings, services, filter, {})) yield* batch;
 }
 
 /** Whether more than `count` grants are listed. Some may have expired meanwhile. */
