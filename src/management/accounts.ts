@@ -27,14 +27,11 @@ import {
   accountSchema,
 } from './resources/account.ts';
 import { type CallLimits, representLimits } from './resources/call-limit.ts';
-import { GLANCE_SHARE, type Listed, scanPage, searchFor, untilFound } from './search.ts';
+import { findById, GLANCE_SHARE, type Listed, scanPage, searchFor, untilFound } from './search.ts';
 
 export const accountHandlers: Handlers<Exclude<keyof typeof accountOperations, 'exportAccount'>> = {
   async listAccounts(management, { query: { limit, after, q, state } }) {
-    const known =
-      management.isGlance && q !== undefined
-        ? await findAccount(management.services.store, q)
-        : undefined;
+    const known = await findById(management, q, (id) => findAccount(management.services.store, id));
     if (known && !isGone(known)) return { items: [resource(known)] };
     const found = searchFor(q);
     const sets = [...(state === 'disabled' ? [DISABLED] : []), ...setsFor(q ?? '')];

@@ -27,15 +27,14 @@ import {
   clientSchema,
   machineFacts,
 } from './resources/client.ts';
-import { GLANCE_SHARE, type Listed, MAX_SCANNED, scanPage, searchFor } from './search.ts';
+import { findById, type Listed, scannedBy, scanPage, searchFor } from './search.ts';
 
 export const clientHandlers: Handlers<keyof typeof clientOperations> = {
   async listClients(management, { query: { limit, after, id, state, kind, q } }) {
-    const { settings, services, isGlance } = management;
-    const known =
-      isGlance && q !== undefined
-        ? await findClient(services.store, q, settings.clients)
-        : undefined;
+    const { settings, services } = management;
+    const known = await findById(management, q, (found) =>
+      findClient(services.store, found, settings.clients),
+    );
     if (known) return { items: [resource(known)] };
     const found = searchFor(q);
     const listed = kind === 'machine' ? machines(management, after) : undefined;
@@ -47,7 +46,7 @@ export const clientHandlers: Handlers<keyof typeof clientOperations> = {
         (state === undefined || client.state === state) &&
         (kind === undefined || client.kind === kind) &&
         found([client.name, client.id, ...client.redirectUris]),
-      { limit, scanned: isGlance ? MAX_SCANNED * GLANCE_SHARE : MAX_SCANNED },
+      { limit, scanned: scannedBy(management) },
     );
     return { items, next };
   },

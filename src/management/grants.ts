@@ -32,7 +32,7 @@ import {
   type ShownGrant,
 } from './resources/grant.ts';
 import { type KeptOut, keptOutSchema } from './resources/kept-out.ts';
-import { GLANCE_SHARE, scanPage, searchFor, untilFound } from './search.ts';
+import { findById, scannedBy, scanPage, searchFor, untilFound } from './search.ts';
 
 /** Fewer than in other lists, because a connection is read with its person. */
 const MAX_SCANNED = 80;
@@ -41,9 +41,8 @@ const MAX_PEOPLE = 50;
 
 export const grantHandlers: Handlers<keyof typeof grantOperations> = {
   async listGrants(management, { query: { limit, after, q, level, ...filter } }) {
-    const { settings, services, isGlance } = management;
-    const known =
-      isGlance && q !== undefined ? await findConnection(settings, services, q) : undefined;
+    const { settings, services } = management;
+    const known = await findById(management, q, (id) => findConnection(settings, services, id));
     if (known) return { items: await resources(management, [known]) };
     const found = searchFor(q);
     const { state, ...owner } = filter;
@@ -58,7 +57,7 @@ export const grantHandlers: Handlers<keyof typeof grantOperations> = {
     const { items, next } = await scanPage(
       listConnections(settings, services, owner, { after, people, isEnough }),
       matches,
-      { limit, scanned: isGlance ? MAX_SCANNED * GLANCE_SHARE : MAX_SCANNED, wasCut },
+      { limit, scanned: scannedBy(management, MAX_SCANNED), wasCut },
     );
     return { items: await resources(management, items), next };
   },

@@ -1,4 +1,5 @@
 // Search in lists. It reads the records one after the other, up to a limit.
+import { fold } from '../people/account-index.ts';
 import type { Page } from './resources/schemas.ts';
 
 type Texts = readonly (string | undefined)[];
@@ -30,19 +31,31 @@ export function foldAll(texts: Texts): string {
   return fold(texts.join('\n'));
 }
 
-function fold(text: string): string {
-  return text.normalize('NFKC').toLowerCase();
-}
-
 /** Relative to a record that was read. */
 const SKIPPED_COST = 0.2;
 
 /** A record of a list. The list continues behind it after `cursor`. `cost` is relative to that of other records. */
 export type Listed<Item> = { item: Item; cursor: string; cost?: number };
 
+type AtGlance = { isGlance?: boolean };
+
+/** How many records a page looks at, if the list has the usual number `most`. */
+export function scannedBy({ isGlance }: AtGlance, most = MAX_SCANNED): number {
+  return isGlance ? most * GLANCE_SHARE : most;
+}
+
+/** At a glance, the record whose id is searched for. */
+export async function findById<Item>(
+  { isGlance }: AtGlance,
+  q: string | undefined,
+  find: (id: string) => Promise<Item | undefined>,
+): Promise<Item | undefined> {
+  return isGlance && q !== undefined ? find(q) : undefined;
+}
+
 /** For lists that have first what an index finds. At a glance, that is enough if some of it matches. */
 export function untilFound<Item>(
-  { isGlance = false }: { isGlance?: boolean },
+  { isGlance = false }: AtGlance,
   isWanted: (item: Item) => boolean,
 ) {
   let [isFound, isCut] = [false, false];

@@ -19,7 +19,8 @@ const CHECK_INTERVAL_MS = 600_000;
 
 const setOf = (prefix: string) => `accounts-named:${prefix}`;
 
-function fold(text: string): string {
+/** Searches compare folded texts. */
+export function fold(text: string): string {
   return text.normalize('NFKC').toLowerCase();
 }
 
