@@ -1,10 +1,13 @@
 import { createSecretKey, randomBytes } from 'node:crypto';
 import { expect } from 'chai';
+import { clientKey } from '../../src/clients/clients.ts';
+import { connectedClientSets } from '../../src/connections/grant-lists.ts';
 import { saveAccount } from '../../src/people/accounts.ts';
 import { connect, openConsent, REDIRECT_URI, registerClient } from '../support/connection.ts';
 import { useConsole } from '../support/console.ts';
 import { createConnector, requestManagement } from '../support/management-api.ts';
 import { discover } from '../support/oauth.ts';
+import { listGrant } from '../support/list-grant.ts';
 import { openSystemStore } from '../support/system-store.ts';
 
 describe('the search of the lists in the console and the API', () => {
@@ -162,9 +165,22 @@ describe('the search of the lists in the console and the API', () => {
     await Promise.all(Array.from({ length: 250 }, (_, n) => signedIn(`${n}`, `Somebody ${n}`)));
     const { id: wanted } = await signedIn('wanted', 'Konrad Zusewitz');
     await signedIn('alike', 'Search Somebody');
+    const connector = await createConnector(system(), { name: 'Of many apps' });
+    const metadata = { client_name: 'App', redirect_uris: [REDIRECT_URI] };
+    for (let n = 0; n < 250; n += 1) {
+      const client = `app-of-many-people-${n}`.padEnd(30, 'x');
+      const listed = { lifetime: 3600, now };
+      await store.set(clientKey(client), { metadata, usedAt: now }, 3600);
+      const owners = { account: wanted, client, connector: connector.id };
+      await listGrant(store, `grant-that-expired-${n}`, owners, listed);
+    }
+    const [apps = ''] = connectedClientSets({ lifetime: 3600, now }).toReversed();
+    const [lastApp = ''] = await store.page(apps, { limit: 1, newestFirst: true });
     await store.close();
     const { html } = await open(browser, '/search?q=zusewitz');
     expect(titles(html)).to.include('Konrad Zusewitz');
+    // There may be others, at which it did not look.
+    expect(html).to.include('<a href="/console/accounts?q=zusewitz">All results: People</a>');
     expect(titles((await open(browser, `/search?q=${wanted}`)).html)).to.deep.equal([
       'Konrad Zusewitz',
     ]);
@@ -175,6 +191,8 @@ describe('the search of the lists in the console and the API', () => {
       const { html: page } = await open(browser, `/search?q=${id}`);
       expect(page).to.include(`href="/console/grants/${id}"`).and.not.include('found-accounts');
     }
+    const app = await open(browser, `/search?q=${lastApp}`);
+    expect(app.html).to.include(`/console/clients/${lastApp}"`);
     const named = await unread('no-such-word');
     expect(named).to.include('<a href="/console/accounts?q=no-such-word">People</a>');
     for (const whole of ['connectors', 'grants']) expect(named).to.not.include(`/${whole}?`);

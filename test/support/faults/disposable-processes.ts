@@ -81,8 +81,8 @@ function listeningOn(port: number, { GATEHOUSE_AUTH_URL = '' }: Record<string, s
 }
 
 /**
- * Sends a token request and kills its receiver before the first Redis command of the request (`point` 0), or when Redis has run command number `point`, or the
- * command of this name and kind, and the reply is pending. Resolves to that command, or to undefined if the request succeeds with fewer commands.
+ * Sends a token request and kills its receiver before the first Redis command of the request (`point` 0), or when Redis has run its command number
+ * `point`, or the one of this name and kind, and the reply is pending. Resolves to that command, or to undefined if the request succeeds with fewer commands.
  */
 export async function killAtCommand(
   { proxy, kill, address, host }: Disposable,
