@@ -9,6 +9,7 @@ import { useConsole } from '../support/console.ts';
 import { createConnector, requestManagement } from '../support/management-api.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { openSystemStore } from '../support/system-store.ts';
+import { until } from '../support/until.ts';
 
 /** An administrator in Chromium who knows only what the pages show. Each click and each field counts as one step. */
 class Visitor {
@@ -127,6 +128,10 @@ describe('an auditor who is new to the console, and follows only its visible tex
     const refused = { outcome: 'refused', reason: 'forbidden' };
     await record({ tool: 'payment_details', ...refused }, yesterday);
     await store.close();
+    await until('the log to be verified', async () => {
+      const verified = await requestManagement(system(), 'GET', '/audit/verification');
+      return (verified as { verifiedAt?: string }).verifiedAt !== undefined;
+    });
   });
 
   async function visitor(): Promise<Visitor> {

@@ -24,18 +24,21 @@ export async function lastVerification(store: Store): Promise<LastVerification |
 export type VerifyingServices = ChainServices & { metrics: Pick<Metrics, 'auditVerified'> };
 
 const LOOK_SECONDS = 60;
+/** After a failure. */
+const RETRY_SECONDS = 5;
 
 /** Returns a function that verifies if the last time is a day ago, in one of the processes, and tells the result in all of them. */
 export function dailyVerification(): (services: VerifyingServices) => Promise<void> {
-  let lookedAt = -Infinity;
+  let [lookedAt, pause] = [-Infinity, LOOK_SECONDS];
   return async function verifyIfDue(services) {
     const { store, now, metrics } = services;
-    if (Math.abs(now() - lookedAt) < LOOK_SECONDS) return;
+    if (Math.abs(now() - lookedAt) < pause) return;
     const last = await lastVerification(store);
-    lookedAt = now();
+    [lookedAt, pause] = [now(), LOOK_SECONDS];
     if (last) metrics.auditVerified(last.ok);
     const isOver = !last || Math.abs(now() - last.at) >= DAY_SECONDS;
     if (!isOver) return;
+    pause = RETRY_SECONDS;
     if (!(await store.add(LOCK, true, LOCK_SECONDS))) {
       // The result of the other process is to be told soon.
       lookedAt = -Infinity;
@@ -44,6 +47,7 @@ export function dailyVerification(): (services: VerifyingServices) => Promise<vo
     try {
       const { ok } = await verifyDay(services);
       metrics.auditVerified(ok);
+      pause = LOOK_SECONDS;
     } finally {
       await store.delete(LOCK);
     }

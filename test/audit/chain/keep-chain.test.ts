@@ -5,6 +5,7 @@ import { readList } from '../../../src/audit/chain/checkpoint-lists.ts';
 import { keepChain } from '../../../src/audit/chain/keep-chain.ts';
 import { openAuditMemory } from '../../../src/audit/chain/rollback.ts';
 import type { BackgroundLoop } from '../../../src/background-loop.ts';
+import { type Store, StoreUnavailable } from '../../../src/store/store.ts';
 import { STORES } from '../../support/system.ts';
 import { until } from '../../support/until.ts';
 import { type ChainLog, openChainLog } from './chain-log.ts';
@@ -58,6 +59,23 @@ for (const kind of STORES)
       await until('it to look', () => told.length > 0);
       await store.set('audit-verification:last', { ...verified, at: now(), ok: false }, Infinity);
       await until('it to tell', () => told.includes(false));
+    });
+
+    it('a verification that fails is repeated after five seconds', async () => {
+      const { store } = log.services;
+      let failures = 0;
+      const flaky: Store = {
+        ...store,
+        add: async (key, value, ttl) => {
+          if (key !== 'audit-verification:lock' || failures > 0) return store.add(key, value, ttl);
+          failures += 1;
+          throw new StoreUnavailable('the store is slow');
+        },
+      };
+      running = keepChain(() => ({ ...services(), store: flaky }), openAuditMemory());
+      await until('it to fail', () => failures > 0);
+      log.advance(5);
+      await until('it to tell', () => told.includes(true));
     });
 
     it('the list of a checkpoint goes when the last of its items is trimmed, and the log stays verifiable', async () => {
