@@ -84,11 +84,17 @@ describe('the audit page of the console', () => {
       'dated_16',
       'dated_15',
     ]);
-    const { html } = await open(browser, '/audit?from=2026-01-15&tool=dated_15&outcome=answered');
+    for (const period of ['hour', 'yesterday'])
+      expect(await toolsOn(`since=${period}&to=2026-01-15`), period).to.include('dated_14');
+    const { html } = await open(
+      browser,
+      '/audit?since=hour&from=2026-01-15&tool=dated_15&outcome=answered',
+    );
     expect(html)
       .to.match(/name="from" type="date" value="2026-01-15"/)
       .and.match(/name="tool" type="text" value="dated_15"/)
-      .and.include('<option value="answered" selected>');
+      .and.include('<option value="answered" selected>')
+      .and.not.include('<option value="hour" selected>');
     const wrong = await open(browser, '/audit?from=yesterday');
     expect(wrong.status).to.equal(400);
     expect(wrong.html).to.include('Enter dates such as');

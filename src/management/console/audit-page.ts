@@ -106,26 +106,29 @@ const NOTHING: Awaited<ReturnType<typeof readAudit>> = {
 
 const TERMS = ['account', 'client', 'connector', 'grant', 'tool', 'event', 'outcome'] as const;
 
-/** `from` and `to` are days, both included. `since` is a period, or as `until` a time. All are in UTC. */
+/** `from` and `to` are days, both included. `since` is a period, which has no effect beside one of them, or as `until` a time. All are in UTC. */
 function filterIn(
   query: Record<string, string>,
   now: number,
 ): { filter: Omit<AuditFilter, 'limit'>; problem?: string } {
   const { since, until, from, to } = query;
-  const period = PERIODS[since ?? '']?.(now);
-  const times = { since: timeIn(from || since), until: timeIn(to || until) };
-  const isWrong = [from || (period ? '' : since), to || until].some(
-    (text) => text && timeIn(text) === undefined,
-  );
+  const period = from || to ? undefined : periodIn(query)?.(now);
+  const start = from || (periodIn(query) ? undefined : since);
+  const times = { since: timeIn(start), until: timeIn(to || until) };
+  const isWrong = [start, to || until].some((text) => text && timeIn(text) === undefined);
   const terms = TERMS.map((name) => [name, query[name]?.trim() || undefined]);
   return {
     filter: {
       ...Object.fromEntries(terms),
-      since: from ? times.since : (period?.since ?? times.since),
+      since: period?.since ?? times.since,
       until: to && times.until !== undefined ? times.until + DAY : (times.until ?? period?.until),
     },
     ...(isWrong ? { problem: 'auditTime' } : {}),
   };
+}
+
+function periodIn({ since = '' }: Record<string, string>) {
+  return Object.hasOwn(PERIODS, since) ? PERIODS[since] : undefined;
 }
 
 /** A date or a time in ISO 8601. */
@@ -142,7 +145,8 @@ type Filters = ViewValues['console/audit']['filters'];
 
 function shownFilters(query: Record<string, string>): Filters {
   const valueOf = (name: string) => query[name] ?? '';
-  const period = valueOf('since') in PERIODS ? valueOf('since') : '';
+  const isChosen = periodIn(query) && !valueOf('from') && !valueOf('to');
+  const period = isChosen ? valueOf('since') : '';
   const choice = (name: string, choiceTexts: string, choices: string[]) => {
     return { name, value: valueOf(name), choiceTexts, choices };
   };
