@@ -69,23 +69,6 @@ describe('the pages of one person, app and connection in the console', () => {
     expect((await open(browser, path)).html).to.include('The connector was revoked.');
   });
 
-  it('after a replay, the page says whether the audit log can have calls of somebody else', async () => {
-    const connector = await createConnector(system(), { name: 'Replayed', level: 'full' });
-    for (const [level, text] of [
-      ['operations', 'Calls with this access aren’t recorded'],
-      ['full', 'look in the audit log for calls that nobody can explain'],
-    ] as const) {
-      const family = await connectWithRefreshToken(system(), { level }, connector);
-      const { refreshToken } = await rotate(family, family.refreshToken);
-      await rotate(family, refreshToken);
-      advanceClock(120);
-      await present(family, family.refreshToken);
-      const id = encodeURIComponent(String(decodeJwt(family.accessToken).client_id));
-      const { page } = await signIn(`/clients/${id}`);
-      expect(page.html).to.include('Other connections have their own keys.').and.include(text);
-    }
-  });
-
   it('disconnecting a paused connection says that its problem must be resolved first', async () => {
     const audience = [{ email: 'grace@example.com' }];
     const connector = await createConnector(system(), { name: 'For Grace', audience });
@@ -286,4 +269,34 @@ describe('the pages of one person, app and connection in the console', () => {
     expect(html).to.include('3 other connectors aren’t listed here');
     expect(html.match(/href="\/console\/accounts\/[^"]*\/tools\?connector=/g)).to.have.length(50);
   });
+});
+
+describe('the page of an app after a replay says whether the audit log can have calls of somebody else', () => {
+  afterEach(restoreClock);
+
+  for (const [calls, found] of [
+    ['all', 'Look in the audit log for calls that nobody can explain'],
+    ['recorded', 'The settings record no calls with this access'],
+  ] as const)
+    describe(`with audit.calls: ${calls}`, () => {
+      const { system, signIn } = useConsole({
+        file: { management: { administrators: [{ subject: 'ada' }] }, audit: { calls } },
+      });
+
+      for (const [level, text] of [
+        ['operations', found],
+        ['full', 'Look in the audit log for calls that nobody can explain'],
+      ] as const)
+        it(`at the level ${level}`, async () => {
+          const connector = await createConnector(system(), { name: 'Replayed', level: 'full' });
+          const family = await connectWithRefreshToken(system(), { level }, connector);
+          const { refreshToken } = await rotate(family, family.refreshToken);
+          await rotate(family, refreshToken);
+          advanceClock(120);
+          await present(family, family.refreshToken);
+          const id = encodeURIComponent(String(decodeJwt(family.accessToken).client_id));
+          const { page } = await signIn(`/clients/${id}`);
+          expect(page.html).to.include('Other connections have their own keys.').and.include(text);
+        });
+    });
 });

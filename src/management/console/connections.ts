@@ -42,12 +42,13 @@ export function connectionOf(
   grant: Grant,
   { section, id }: { section: RecordSection; id: string },
 ): Connection {
+  const { audit, levels } = management.settings;
   const { state, level, lastUsedAt, endedAt, reason } = grant;
   const isMachine = isMachineSubject(grant.account);
   const { person, connector, app } = ownersOf(grant, isMachine);
   const advice = {
     canReconnect: person.name !== undefined && connector.name !== undefined && !isMachine,
-    isRecorded: level !== undefined && isRecorded(management.settings.levels, level),
+    isRecorded: audit.calls === 'all' || (level !== undefined && isRecorded(levels, level)),
   };
   const actions = offeredActions(management, grantList, grant);
   return {
