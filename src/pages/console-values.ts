@@ -351,6 +351,7 @@ export type ConsoleValues = {
         | 'empty'
         | 'health'
         | 'delivery'
+        | 'tampered'
         | `ending.${EndKind}`;
       count: number;
       href: string;

@@ -1,8 +1,13 @@
 import { expect } from 'chai';
+import {
+  lastVerification,
+  type LastVerification,
+} from '../../src/audit/chain/daily-verification.ts';
 import { connect, openConsent } from '../support/connection.ts';
 import { useConsole } from '../support/console.ts';
 import { createConnector, requestManagement } from '../support/management-api.ts';
 import { call, callTool } from '../support/mcp.ts';
+import { openSystemStore } from '../support/system-store.ts';
 import { until } from '../support/until.ts';
 
 /** The rows of the tables of a page: their cells, without markup. */
@@ -66,9 +71,43 @@ describe('the overview of the console, before something ends', () => {
     const body = { name: 'Report', level: 'analytics', expiresIn: '13d' };
     await requestManagement(system(), 'POST', '/tokens', body);
     const { html } = (await signIn('')).page;
-    expect(html).to.include('1 connector expires within 14 days. Edit it to prolong it.');
-    expect(html).to.include('1 token expires within 14 days. Mint another for the programs');
+    expect(html).to.include('1 connector expires within 14 days. Change it to prolong it.');
+    expect(html).to.include('1 token expires within 14 days. Create another for the programs');
     expect(html).not.to.match(/machine expires|client secret/);
+  });
+});
+
+describe('the console after the daily verification of the audit log found problems', () => {
+  const { system, signIn, open } = useConsole();
+
+  it('the overview names them, and so does the audit log above its entries', async () => {
+    const { browser, page } = await signIn('');
+    expect(page.html).to.not.include('tampering');
+    const { store } = await openSystemStore(system());
+    await until('the first verification', async () => {
+      return (await lastVerification(store)) !== undefined;
+    });
+    const problem = { kind: 'changed', id: 'item', time: new Date().toISOString() } as const;
+    const last: LastVerification = {
+      at: Date.now() / 1000,
+      ok: false,
+      checkpoints: 2,
+      problems: [problem, { ...problem, kind: 'removed' }],
+    };
+    try {
+      await store.set('audit-verification:last', last, Infinity);
+    } finally {
+      await store.close();
+    }
+    expect((await open(browser, '/overview')).html).to.match(
+      /href="\/console\/audit#integrity">The last daily check found 2 signs of tampering in the audit log</,
+    );
+    const { html } = await open(browser, '/audit');
+    const [above = '', below = ''] = html.split('<ul class="history">');
+    expect(above).to.include('The last daily check found 2 signs of tampering in this log.');
+    expect(below)
+      .to.include('The command gatehouse audit verify names them.')
+      .and.include('don’t count as tampering');
   });
 });
 

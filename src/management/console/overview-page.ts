@@ -1,5 +1,6 @@
 // The overview: what needs attention, and charts of connections, calls and refusals.
 import { CALL_OUTCOMES, type Counts, type Period, readActivity } from '../../audit/activity.ts';
+import { lastVerification } from '../../audit/chain/daily-verification.ts';
 import { listConnectors } from '../../links/connectors.ts';
 import { groupedChart, stackedChart } from '../../pages/column-charts.ts';
 import { type EndKind, endKinds } from '../../observability/labels.ts';
@@ -68,7 +69,7 @@ async function show(context: ConsoleContext): Promise<void> {
 const PAGE_OF_ENDS: Readonly<Record<EndKind, string>> = {
   connector: 'connectors',
   token: 'tokens',
-  machine: 'clients',
+  machine: 'machines',
   signing_key: 'health',
   client_secret: 'settings',
 };
@@ -76,7 +77,7 @@ const PAGE_OF_ENDS: Readonly<Record<EndKind, string>> = {
 async function findAttention(management: ManagementContext): Promise<Values['attention']> {
   const { settings, services } = management;
   const connectors = listConnectors(services.store);
-  const [checks, waiting, servers, ends, deliveries] = await Promise.all([
+  const [checks, waiting, servers, ends, deliveries, verified] = await Promise.all([
     checkServers(management),
     settings.clients.registration === 'approval'
       ? HANDLERS.listClients(management, { query: { limit: MAX_LISTED, state: 'waiting' } })
@@ -84,6 +85,7 @@ async function findAttention(management: ManagementContext): Promise<Values['att
     describeUpstreams(management, connectors),
     findComingEnds(listsOfProcess(management, connectors), settings, services.now()),
     HANDLERS.listAuditDelivery(management, {}),
+    lastVerification(services.store),
   ]);
   // Those with hidden tools are counted under `held`.
   const changed = servers.filter(
@@ -91,6 +93,7 @@ async function findAttention(management: ManagementContext): Promise<Values['att
   );
   const found = [
     { name: 'health', count: checks.filter(({ isOk }) => !isOk).length, page: 'health' },
+    { name: 'tampered', count: verified?.problems.length ?? 0, page: 'audit#integrity' },
     { name: 'waiting', count: waiting.items.length, page: 'clients?state=waiting' },
     { name: 'servers', count: servers.filter(({ error }) => error).length, page: 'servers' },
     {
