@@ -283,9 +283,8 @@ export type ConsoleValues = {
     connections: number;
     people: number;
     isAll: boolean;
-    /** The first of them. */
+    /** All of them. */
     names: { name: string; person?: string; href?: string }[];
-    more: number;
     back: string;
   };
   /** What a block would disconnect now, before it is made. */
@@ -336,6 +335,8 @@ export type ConsoleValues = {
     columns: ConsoleColumn[];
     items: ConsoleItem[];
     most?: number;
+    /** Set if it was searched. */
+    found?: { count: number; isAll: boolean };
   };
   'console/new-token': { console: ConsoleLayout; form: CreateForm };
   'console/overview': {
@@ -350,8 +351,8 @@ export type ConsoleValues = {
         | 'changed'
         | 'empty'
         | 'health'
-        | 'delivery'
         | 'tampered'
+        | 'delivery'
         | `ending.${EndKind}`;
       count: number;
       href: string;
@@ -417,6 +418,8 @@ export type ConsoleValues = {
   'console/edit-effect': ConsoleAffected & {
     console: ConsoleLayout;
     name: string;
+    /** The page of the record. */
+    back: string;
     /** The page of the form, and the path to post to, with `hidden` and `confirm=yes`. */
     action: string;
     hidden: ConsoleHidden[];
@@ -591,7 +594,10 @@ export type ConsoleValues = {
     noLevel?: string;
     /** When the tools of the server were read. */
     readAt?: number;
-    sections: { of: string; items: ConsoleItem[]; isCut?: boolean }[];
+    /** The page where the tool can be approved. */
+    review?: string;
+    /** None if nobody can use the tool. `most`: there are more than so many. */
+    sections: { of: string; items: ConsoleItem[]; most?: number }[];
   };
   /** What a server changed in its tools. Texts have their invisible characters written out. */
   'console/review': {

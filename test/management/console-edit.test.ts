@@ -37,7 +37,9 @@ describe('the page of the console that changes a record', () => {
       .and.include('1 connection stops or gets less access')
       .and.include(`/console/grants/${String(decodeJwt(accessToken).grant_id)}`)
       .and.include('Test client')
-      .and.include('Ada Lovelace');
+      .and.include('Ada Lovelace')
+      .and.include('Before: Never<')
+      .and.match(new RegExp(`class="crumbs"[^]*/connectors/${connector.id}"[^]*</nav>`));
     expect(await showConnector(system(), connector.id)).to.include({ level: 'full' });
     const saved = await submit(browser, effect, { confirm: 'yes' });
     expect(saved.url.pathname).to.equal(`/console/connectors/${connector.id}`);
@@ -82,9 +84,15 @@ describe('the page of the console that changes a record', () => {
       maxUses: '7',
       paused: 'paused',
     };
-    const save = async (page: Page, filling: Record<string, string>) =>
-      submit(browser, await submit(browser, page, filling), { confirm: 'yes' });
-    await save(form, wanted);
+    const save = async (page: Page, filling: Record<string, string>) => {
+      const effect = await submit(browser, page, filling);
+      await submit(browser, effect, { confirm: 'yes' });
+      return effect.html;
+    };
+    const first = await save(form, wanted);
+    expect(first)
+      .to.include('Before: Everyone allowed by the settings file<')
+      .and.include('Before: No limit<');
     expect(await showConnector(system(), connector.id)).to.deep.include({
       suggestedLevel: 'analytics',
       audience: [{ emailDomain: 'example.com' }, { email: 'ada@example.com' }],
@@ -92,7 +100,8 @@ describe('the page of the console that changes a record', () => {
       state: 'paused',
     });
     const again = await open(browser, edit(connector));
-    await save(again, { suggestedLevel: '', audience: '', maxUses: '', paused: '' });
+    const empty = { suggestedLevel: '', audience: '', maxUses: '', paused: '' };
+    expect(await save(again, empty)).to.include('After: Everyone allowed by the settings file<');
     const after = await showConnector(system(), connector.id);
     expect(after).to.include({ name: 'All', level: 'full', state: 'active' });
     expect(after).to.not.have.any.keys('suggestedLevel', 'audience', 'maxUses', 'paused');
@@ -169,6 +178,7 @@ describe('the page of the console that changes a record', () => {
     const form = await open(browser, `/tokens/${id}/edit`);
     const late = await submit(browser, form, { expiresAt: '366d' });
     expect(late.status).to.equal(400);
+    expect(late.html).to.include('A token can’t be prolonged.').and.not.include('366 days after');
     const saved = await submit(browser, form, { name: 'New name', expiresAt: '9d' });
     expect(saved.html).to.include('Changes saved.').and.include('New name');
     const token = (await requestManagement(system(), 'GET', `/tokens/${id}`)) as {

@@ -11,7 +11,7 @@ import type {
   ConsoleValues,
 } from '../../src/pages/console-values.ts';
 import { recordPath } from '../../src/management/console/address.ts';
-import { columnsOf } from '../../src/management/console/columns.ts';
+import { columnsOf, sortRows } from '../../src/management/console/columns.ts';
 import { formValues } from '../../src/management/console/create-form.ts';
 import type { Form } from '../../src/management/console/forms.ts';
 import type { ManagementContext } from '../../src/management/context.ts';
@@ -40,13 +40,13 @@ const DIFFERENCES: ConsoleDifference[] = [
   },
   {
     labelKey: 'console.fields.audience',
-    before: { label: 'audience', textKey: 'console.edit.none' },
+    before: { label: 'audience', textKey: 'console.connectors.everybody' },
     after: { label: 'audience', codes: ['group:analysts', 'email:ada@example.com'] },
   },
   {
     labelKey: 'console.fields.expires',
     before: { label: 'expires', time: 1_893_500_000 },
-    after: { label: 'expires', textKey: 'console.edit.none' },
+    after: { label: 'expires', textKey: 'console.fields.never' },
   },
 ];
 
@@ -131,18 +131,21 @@ const ENDED: ConsoleItem = {
   actions: [],
 };
 
+const BY_TITLE = { column: 'title', direction: 'ascending' } as const;
+
 function list(section: string, items: ConsoleItem[], more: object = {}): ListSample {
   const console = layout(section);
   const columns = columnsIn(items);
-  const values = { console, columns, items, filters: [], action: `/console/${section}`, ...more };
+  const sorted = sortRows(items, BY_TITLE, []);
+  const action = `/console/${section}`;
+  const values = { console, columns, items: sorted, filters: [], action, ...more };
   return { view: 'console/list', values };
 }
 
 /** With links that sort. */
 function columnsIn(items: ConsoleItem[]) {
   const at = ({ sort }: { sort: string }) => `/console/list?sort=${sort}`;
-  const order = { column: 'title', direction: 'ascending' } as const;
-  return columnsOf(items, { order, at });
+  return columnsOf(items, { order: BY_TITLE, at });
 }
 
 const PERSON = 'Ikh5AnYxuNnXX_7k2joIiz_pE1R';
@@ -154,9 +157,8 @@ const LIST_SAMPLES: Record<string, ListSample> = {
       action: '/console/grants/several',
       of: '/console/grants/end',
       place: 'q=Claude',
-      all: 2,
+      all: 1,
     },
-    next: '/console/grants?after=place',
     q: 'Claude',
     filters: [
       {
@@ -168,7 +170,7 @@ const LIST_SAMPLES: Record<string, ListSample> = {
       { name: 'level', value: '', choiceTexts: '', choices: ['analytics', 'full'] },
     ],
     kept: [{ name: 'connector', value: '4qR8sT1vWxYz2aBcD3eFgH', text: LONG }],
-    found: { count: 2, isAll: false },
+    found: { count: 2, isAll: true },
   }),
   'console-clients': list(
     'clients',
@@ -283,8 +285,8 @@ const CREATED: ConsoleItem[] = [
     title: LONG,
     href: '/console/tokens?q=long',
     facts: [
-      { label: 'kind', code: 'token', textKey: 'console.created.token' },
-      { label: 'level', level: 'full' },
+      { label: 'type', code: 'token', textKey: 'console.created.token' },
+      { label: 'granted', level: 'full' },
       { label: 'expires', time: NOON },
     ],
     fields: [],
@@ -294,8 +296,8 @@ const CREATED: ConsoleItem[] = [
     title: 'Nightly job',
     href: '/console/clients/QmZ8cT2mQp1VxWm1xQ0p7Z',
     facts: [
-      { label: 'kind', code: 'machine', textKey: 'console.created.machine' },
-      { label: 'level', level: 'operations' },
+      { label: 'type', code: 'machine', textKey: 'console.created.machine' },
+      { label: 'granted', level: 'operations' },
       { label: 'expires', time: NOON },
     ],
     fields: [],
@@ -405,7 +407,7 @@ const { connector: _connector, ...CONNECTOR_CONNECTION } = APP_CONNECTION;
 const REPLAY = {
   code: 'refresh_replay',
   textKey: 'console.reasons.refresh_replay',
-  advice: ['suspicious', 'callsUnrecorded'],
+  advice: ['suspicious', 'callsRecorded'],
 };
 const ENDED_CONNECTION: ConsoleConnection = {
   calls: CALLS,
@@ -623,6 +625,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     values: {
       console: layout('connectors'),
       name: LIMITED.name,
+      back: CONNECTOR,
       action: `${CONNECTOR}/edit`,
       hidden: [{ name: 'audience', value: 'group:analysts\nemail:ada@example.com' }],
       changes: DIFFERENCES,
@@ -666,6 +669,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     values: {
       console: layout('connectors'),
       name: LIMITED.name,
+      back: CONNECTOR,
       action: `${CONNECTOR}/edit`,
       hidden: [],
       changes: DIFFERENCES.slice(0, 1),
@@ -759,17 +763,24 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       filters: [
         {
           name: 'since',
-          value: 'day',
+          value: '',
           choiceTexts: 'console.choices',
           choices: ['hour', 'day', 'week'],
         },
+        { name: 'from', value: '2030-01-31', input: 'date' },
+        { name: 'to', value: '', input: 'date' },
         {
           name: 'event',
           value: '',
           choiceTexts: 'console.events',
           choices: ['connector_created', 'grant_vouched', 'unheard_of'],
         },
-        { name: 'from', value: '2030-01-31', input: 'date' },
+        {
+          name: 'outcome',
+          value: '',
+          choiceTexts: 'console.outcomes',
+          choices: ['answered', 'failed', 'refused'],
+        },
         { name: 'tool', value: LONG, input: 'text' },
       ],
       q: 'Grace',
@@ -777,7 +788,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       searched: 10_000,
       export: {
         action: '/console/audit/export',
-        fields: [{ name: 'since', value: 'day' }],
+        fields: [{ name: 'from', value: '2030-01-31' }],
         ignoresWords: true,
       },
       checkedAt: 1_900_000_000,
@@ -1009,7 +1020,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       isOk: true,
       facts: [
         { label: 'connector', text: 'Numbers of the whole club' },
-        { label: 'level', level: 'operations' },
+        { label: 'granted', level: 'operations' },
         { label: 'lastUsed', time: NOON },
       ],
       fields: [
@@ -1032,9 +1043,9 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       state: 'workload-paused',
       isOk: false,
       facts: [
-        { label: 'connector', text: '-' },
-        { label: 'level', level: 'analytics' },
-        { label: 'lastUsed' },
+        { label: 'connector', text: 'Tickets' },
+        { label: 'granted', level: 'analytics' },
+        { label: 'lastUsed', textKey: 'console.fields.neverUsed' },
       ],
       fields: [{ label: 'issuer', code: 'cluster-one' }],
       actions: [{ name: 'resumeWorkload', action: '/console/workloads/resume', id: 'def' }],
@@ -1049,7 +1060,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         state: 'active',
         isOk: true,
         facts: [
-          { label: 'level', level: 'full' },
+          { label: 'granted', level: 'full' },
           { label: 'upstream', code: 'orders' },
           { label: 'lastUsed', textKey: 'console.fields.neverUsed' },
           { label: 'expires', time: NOON + 90 * DAY },
@@ -1062,7 +1073,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         state: 'active',
         isOk: true,
         facts: [
-          { label: 'level', level: 'analytics' },
+          { label: 'granted', level: 'analytics' },
           { label: 'upstream', code: 'orders' },
           { label: 'lastUsed', time: NOON },
           { label: 'expires', time: NOON + 5 * DAY },
@@ -1096,7 +1107,12 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       console: layout('search', { search: 'claude' }),
       q: 'claude',
       sections: [
-        { section: 'grants', items: [ITEM, ENDED], all: '/console/grants?q=claude' },
+        {
+          section: 'grants',
+          columns: columnsOf([ITEM, ENDED]),
+          items: [ITEM, ENDED],
+          all: '/console/grants?q=claude',
+        },
         {
           section: 'servers',
           items: [{ title: LONG, href: '/console/servers', fields: [], actions: [] }],
@@ -1128,8 +1144,11 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       connections: 22,
       people: 9,
       isAll: true,
-      names: [{ name: LONG, person: 'ada@example.com', href: '/console/grants/abc' }],
-      more: 21,
+      names: Array.from({ length: 22 }, (_, n) => ({
+        name: n === 0 ? LONG : 'Claude',
+        person: 'ada@example.com',
+        href: `/console/grants/abc${n}`,
+      })),
       back: '/console/grants?q=claude',
     },
   },
@@ -1156,6 +1175,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       q: LONG,
       columns: [],
       items: [],
+      found: { count: 0, isAll: true },
     },
   },
   'console-new-machine': {
@@ -1191,12 +1211,13 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       console: layout('overview'),
       attention: [
         { name: 'health', count: 1, href: '/console/health' },
+        { name: 'tampered', count: 2, href: '/console/audit#integrity' },
         { name: 'waiting', count: 1, href: '/console/clients?state=waiting' },
         { name: 'servers', count: 1, href: '/console/servers' },
         { name: 'changed', count: 2, href: '/console/servers/orders/review' },
         { name: 'ending.connector', count: 2, href: '/console/connectors' },
         { name: 'ending.token', count: 1, href: '/console/tokens' },
-        { name: 'ending.machine', count: 1, href: '/console/clients' },
+        { name: 'ending.machine', count: 1, href: '/console/machines' },
         { name: 'ending.signing_key', count: 1, href: '/console/health' },
         { name: 'ending.client_secret', count: 1, href: '/console/settings' },
         { name: 'delivery', count: 1, href: '/console/health' },
@@ -1219,7 +1240,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   'console-settings': {
     view: 'console/settings',
     values: {
-      console: layout('health'),
+      console: layout('settings'),
       changed: ['entitlements', 'resourceServer.upstreams.orders.headers.authorization'],
       notReloadable: ['GATEHOUSE_MANAGEMENT_KEY'],
       unanswered: ['gatehouse-2:17'],
@@ -1242,7 +1263,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   'console-settings-refused': {
     view: 'console/settings',
     values: {
-      console: layout('health'),
+      console: layout('settings'),
       changed: [],
       notReloadable: [],
       unanswered: [],
@@ -1514,7 +1535,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
               actions: [],
             },
           ],
-          isCut: true,
+          most: 500,
         },
       ],
     },
@@ -1526,9 +1547,22 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       back: { href: '/console/servers', text: 'Orders' },
       question: 'tool',
       names: { tool: LONG, server: 'Orders' },
-      noLevel: 'console.review.held.changed',
+      level: 'operations',
       sections: [
-        { of: 'rules', items: [] },
+        {
+          of: 'rules',
+          items: [
+            {
+              title: 'entitlements[1]',
+              facts: [
+                { label: 'level', level: 'operations' },
+                { label: 'tools', codes: ['search_*', LONG] },
+              ],
+              fields: [],
+              actions: [],
+            },
+          ],
+        },
         {
           of: 'connectors',
           items: [
@@ -1538,7 +1572,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
               facts: [
                 { label: 'level', level: 'operations' },
                 {
-                  label: 'people',
+                  label: 'connected',
                   textKey: 'console.toolAccess.people',
                   textValues: { count: 3 },
                 },
@@ -1548,7 +1582,21 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
             },
           ],
         },
+        { of: 'tokens', items: [] },
+        { of: 'machines', items: [] },
       ],
+    },
+  },
+  'console-tool-held': {
+    view: 'console/tool-access',
+    values: {
+      console: layout('servers'),
+      back: { href: '/console/servers', text: 'Orders' },
+      question: 'tool',
+      names: { tool: LONG, server: 'Orders' },
+      noLevel: 'console.review.held.changed',
+      review: '/console/servers/orders/review',
+      sections: [],
     },
   },
   'console-review-none': {

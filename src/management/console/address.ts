@@ -20,6 +20,11 @@ export function recordPath(section: RecordSection, id: string): string {
   return `${CONSOLE_PATH}/${section}/${segment}`;
 }
 
+/** Returns the path of the page that shows what an MCP server changed in its tools. */
+export function reviewPath(upstream: string): string {
+  return `${CONSOLE_PATH}/servers/${encodeURIComponent(upstream)}/review`;
+}
+
 /** Returns the id in the last segment of `recordPath`. */
 export function recordId(segment: string): string {
   if (!segment.startsWith(ENCODED)) return segment;

@@ -197,7 +197,7 @@ function shownValue({ id, name, kind, none, choices = [] }: FormField, text: str
   const label = id ?? name;
   const chosen = choices.find(({ value }) => value === text);
   if (chosen) return { label, textKey: chosen.textKey };
-  if (text === '') return { label, textKey: none ?? 'console.edit.none' };
+  if (text === '' && none) return { label, textKey: none };
   if (kind === 'level') return { label, level: text };
   if (kind === 'lines') return { label, codes: text.split('\n') };
   const time = name === 'expiresAt' ? Date.parse(text) : Number.NaN;
@@ -239,7 +239,7 @@ function hidden(name: string, value = '') {
 /** Changes nothing. The form of the page has what was entered. */
 async function showEffect(
   context: ConsoleContext,
-  { section, name, path, fields, entries: current }: Editable,
+  { section, name, path, back, fields, entries: current }: Editable,
   entries: Form,
   { opened, ...affected }: Effect,
 ): Promise<void> {
@@ -247,6 +247,7 @@ async function showEffect(
   await management.services.pages.render(ctx, 'console/edit-effect', {
     console: layout(context, section),
     name,
+    back,
     action: path,
     hidden: fields.flatMap((field) => [
       hidden(field.name, entries[field.name]),

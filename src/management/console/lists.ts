@@ -106,7 +106,7 @@ export async function showList(
   const path = `${CONSOLE_PATH}/${section}`;
   const may = (operation: OperationName) =>
     includesRole(management.role, OPERATIONS[operation].role);
-  const { search, ...found } = await readList(context, list, place);
+  const { search, records, ...found } = await readList(context, list, place);
   const values = {
     console: layout(context, section, problem),
     ...found,
@@ -115,7 +115,7 @@ export async function showList(
     ...(create ? { create: may(create) ? `${path}/new` : undefined } : {}),
     ...(list.csv && may(list.csv) ? { csv: csvForm(path, search) } : {}),
     ...(block && may(block) ? { block: { host: '', name: '' } } : {}),
-    ...severalForm(management, list, { ...found, place }),
+    ...severalForm(management, list, { ...found, records, place }),
     ...more,
   };
   await management.services.pages.render(ctx, 'console/list', values, problem ? 400 : 200);
@@ -131,12 +131,18 @@ export function severalOf({ actions = [] }: AnyList): Several | undefined {
   return actions.find((action): action is Several => action.several === true);
 }
 
-/** The form that acts on several records, if the page has some with the action. Without a search or filter, it acts on ticked ones only. */
+/** The form that acts on several records, if the page has some with the action. Without a search or filter, it acts on ticked ones only. `records` are those of all pages. */
 function severalForm(
-  { role }: ManagementContext,
+  management: ManagementContext,
   list: AnyList,
-  { items, found, place }: Pick<Found, 'items' | 'found'> & { place: Query },
+  {
+    items,
+    found,
+    records = [],
+    place,
+  }: Pick<Found, 'items' | 'found'> & Records & { place: Query },
 ): Pick<Values, 'several'> {
+  const { role } = management;
   const action = severalOf(list);
   const path = `${CONSOLE_PATH}/${list.section}`;
   const of = `${path}/${action?.path}`;
@@ -147,9 +153,22 @@ function severalForm(
       action: `${path}/several`,
       of,
       place: new URLSearchParams(place).toString(),
-      ...(found && found.count <= MAX_SEVERAL ? { all: found.isAll ? found.count : 0 } : {}),
+      ...(found && found.count <= MAX_SEVERAL
+        ? { all: withSeveral(management, list, records).length }
+        : {}),
     },
   };
+}
+
+/** Returns the records with the action that several can have at once. */
+export function withSeveral<Item>(
+  management: ManagementContext,
+  list: AnyList,
+  records: readonly Item[],
+): Item[] {
+  return records.filter((record) =>
+    offeredActions(management, list, record as never).some(({ action }) => action.several === true),
+  );
 }
 
 /** What the API sends. Parameters that it does not have are refused. */
@@ -207,12 +226,15 @@ export async function isLongerThan(
   return hasMoreClients(services.store, times, count);
 }
 
+/** All records that were found, if there are no more. */
+type Records = { records?: readonly never[] };
+
 /** Reads the page that `place`, the query of its address, asks for. */
 async function readList(
   { management }: ConsoleContext,
   list: AnyList,
   place: Query,
-): Promise<Found & { search: Search }> {
+): Promise<Found & Records & { search: Search }> {
   const query = searchOfPlace(place);
   const search = await searchOf(management, list, query);
   const { query: schema }: Operation = OPERATIONS[list.operation];
@@ -243,6 +265,7 @@ async function readList(
     const total = { count: all.length, isAll: true };
     return {
       search,
+      records: all as readonly never[],
       columns: columnsOf(items, {
         order: order ?? orderIn({ sort: list.order }),
         at,

@@ -54,6 +54,7 @@ async function pickConnector({ management, ctx, ...context }: ConsoleContext): P
     columns: columnsOf(rows),
     items: rows,
     ...(next === undefined ? {} : { most: MAX_PICKED }),
+    ...(q ? { found: { count: rows.length, isAll: next === undefined } } : {}),
   });
 }
 

@@ -163,8 +163,8 @@ function createdItem(
     title: name,
     href,
     facts: [
-      translatedField('kind', kind, 'console.created'),
-      { label: 'level', level },
+      translatedField('type', kind, 'console.created'),
+      { label: 'granted', level },
       { label: 'expires', time: expiresAt },
     ],
     fields: [],

@@ -13,7 +13,7 @@ import {
 } from '../resources/upstream.ts';
 import { upstreamHandlers } from '../upstreams.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
-import { CONSOLE_PATH } from './address.ts';
+import { CONSOLE_PATH, reviewPath } from './address.ts';
 import { afterAction } from './done.ts';
 import { layout } from './layout.ts';
 import { reachOfTool } from './tool-access-pages.ts';
@@ -72,8 +72,6 @@ async function showServers(
     }),
   });
 }
-
-const reviewPath = (id: string) => `${CONSOLE_PATH}/servers/${encodeURIComponent(id)}/review`;
 
 function isHeld({ settings }: ManagementContext, id: string): boolean {
   return settings.upstreams.find((each) => each.id === id)?.toolChanges === 'hold';

@@ -17,18 +17,17 @@ import {
   findAll,
   LISTS,
   MAX_SEVERAL,
-  offeredActions,
   roleOf,
   run,
   type Several,
   severalOf,
   showList,
+  withSeveral,
 } from './lists.ts';
 
 type Values = ViewValues['console/several'];
 /** Connections that are counted before. */
 const MAX_COUNTED = 5000;
-const MAX_NAMES = 20;
 /** The ticked boxes. */
 const TICKED = /^id\.\d{1,4}$/;
 
@@ -54,9 +53,7 @@ async function ask(context: ConsoleContext, list: AnyList, fields: Form): Promis
     fields.which === 'all'
       ? await findAll(management, list, place, MAX_SEVERAL + 1)
       : await findTicked(management, list, ids.slice(0, MAX_SEVERAL + 1));
-  const wanted = records.filter((record) =>
-    offeredActions(management, list, record as never).some(({ action }) => action.several === true),
-  );
+  const wanted = withSeveral(management, list, records);
   if (wanted.length === 0) return showList(context, list, { problem: 'nothingTicked', place });
   if (wanted.length > MAX_SEVERAL) return showList(context, list, { problem: 'tooMany', place });
   await management.services.pages.render(ctx, 'console/several', {
@@ -66,8 +63,7 @@ async function ask(context: ConsoleContext, list: AnyList, fields: Form): Promis
     count: wanted.length,
     place: new URLSearchParams(place).toString(),
     ...(await endedWith(management, section, wanted)),
-    names: wanted.slice(0, MAX_NAMES).map((record) => nameOf(list, record)),
-    more: Math.max(0, wanted.length - MAX_NAMES),
+    names: wanted.map((record) => nameOf(list, record)),
     back: placeOf(list, place),
   });
 }

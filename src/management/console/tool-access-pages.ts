@@ -9,7 +9,7 @@ import { parseInput } from '../parse-input.ts';
 import { accessOperations, type ToolAccess, type WhoReaches } from '../resources/access.ts';
 import { translatedField } from '../resources/fields.ts';
 import { upstreamHandlers } from '../upstreams.ts';
-import { CONSOLE_PATH, recordId, recordPath } from './address.ts';
+import { CONSOLE_PATH, recordId, recordPath, reviewPath } from './address.ts';
 import type { ManagementContext } from '../context.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { layout, queryIn } from './layout.ts';
@@ -80,35 +80,44 @@ async function showTool(context: ConsoleContext): Promise<void> {
     question: 'tool',
     names: { tool: query.tool, server: server.name },
     ...(held !== undefined
-      ? { noLevel: `console.review.held.${held}` }
+      ? { noLevel: `console.review.held.${held}`, sections: [] }
       : level === undefined
-        ? { noLevel: `${TEXTS}.decided.name` }
-        : { level }),
-    sections: [
-      section('rules', rulesOf(management, who)),
-      section('connectors', who.connectors.map(connectorItem)),
-      section(
-        'tokens',
-        who.tokens.map(({ id, name, level: given }) =>
-          item(
-            name,
-            [{ label: 'level', level: given }],
-            `${CONSOLE_PATH}/tokens?${new URLSearchParams({ q: id })}`,
-          ),
-        ),
-      ),
-      section(
-        'machines',
-        who.machines.map(({ id, name, level: given }) =>
-          item(name, [{ label: 'level', level: given }], recordPath('clients', id)),
-        ),
-      ),
-    ],
+        ? { noLevel: `${TEXTS}.decided.name`, sections: [] }
+        : { level, sections: sectionsOf(management, who) }),
+    // A tool that is listed twice waits for the server.
+    ...(held === undefined || held === 'twice' ? {} : { review: reviewPath(asked.upstream) }),
   });
 }
 
+function sectionsOf(management: ManagementContext, who: WhoReaches) {
+  return [
+    section('rules', rulesOf(management, who)),
+    section('connectors', who.connectors.map(connectorItem)),
+    section(
+      'tokens',
+      who.tokens.map(({ id, name, level }) =>
+        item(
+          name,
+          [{ label: 'granted', level }],
+          `${CONSOLE_PATH}/tokens?${new URLSearchParams({ q: id })}`,
+        ),
+      ),
+    ),
+    section(
+      'machines',
+      who.machines.map(({ id, name, level }) =>
+        item(name, [{ label: 'granted', level }], recordPath('clients', id)),
+      ),
+    ),
+  ];
+}
+
 function section(of: string, items: ConsoleItem[]) {
-  return { of, items: items.slice(0, MAX_ROWS), isCut: items.length > MAX_ROWS };
+  return {
+    of,
+    items: items.slice(0, MAX_ROWS),
+    ...(items.length > MAX_ROWS ? { most: MAX_ROWS } : {}),
+  };
 }
 
 function item(title: string, facts: ConsoleField[], href?: string): ConsoleItem {

@@ -641,6 +641,7 @@ export const connectorForm: readonly FormField[] = [
   {
     name: 'audience',
     kind: 'lines',
+    none: `${TEXTS}.everybody`,
     maxLength: 20_000,
     label: 'console.fields.audience',
     notes: ({ identityProviders: [first, ...others] }): Note[] => {
@@ -664,6 +665,7 @@ export const connectorForm: readonly FormField[] = [
     id: 'uses',
     kind: 'number',
     max: MAX_USES,
+    none: 'console.limits.none',
     label: `${TEXTS}.uses`,
     notes: [`${TEXTS}.usesNote`],
     members: (text) => ({ maxUses: Number(text) }),
@@ -675,7 +677,7 @@ export const connectorForm: readonly FormField[] = [
 export const connectorEditForm: readonly FormField[] = [
   ...connectorForm.flatMap((field) => {
     if (field.kind === 'upstream') return [];
-    return field.name === 'days' ? [expiryField(`${TEXTS}.expiresNote`)] : [field];
+    return field.name === 'days' ? [expiryField('expires', `${TEXTS}.expiresNote`)] : [field];
   }),
   PAUSED_FIELD,
 ];

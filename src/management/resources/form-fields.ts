@@ -16,7 +16,7 @@ export type FormField = {
   isRequired?: true;
   maxLength?: number;
   max?: number;
-  /** The key of the text of the choice of no level. */
+  /** The key of what an empty value means. A form offers it as the choice of no level. */
   none?: string;
   /** Explains the levels. */
   isExplained?: true;
@@ -62,6 +62,7 @@ export const TOOLS_FIELD: FormField = {
   name: 'tools',
   kind: 'lines',
   maxLength: 20_000,
+  none: 'console.fields.opensEverything',
   label: 'console.fields.tools',
   notes: ['console.fields.toolsNote', 'console.fields.toolsLater'],
   members: (text) => ({ tools: linesIn(text) }),
@@ -78,13 +79,14 @@ export function daysField(note: string): FormField {
   };
 }
 
-/** When something stops working, as a time or a duration. */
-export function expiryField(note: string, isRequired?: true): FormField {
+/** When something stops working, as a time or a duration. `id` is the key of its problem. */
+export function expiryField(id: string, note: string, isRequired?: true): FormField {
   return {
     name: 'expiresAt',
-    id: 'expires',
+    id,
     kind: 'text',
     maxLength: 40,
+    none: 'console.fields.never',
     label: 'console.fields.expires',
     notes: [note],
     members: expiryMembers,
@@ -107,6 +109,7 @@ export const CALLS_FIELD: FormField = {
   id: 'callLimit',
   kind: 'text',
   maxLength: 20,
+  none: 'console.limits.none',
   label: 'console.fields.callLimit',
   notes: ['console.limits.rateNote'],
 };

@@ -27,7 +27,7 @@ const fields: Fields<KeptOut> = {
     label: 'redirectHost',
     text: ({ destinations }) => destinations.join(', ') || undefined,
   },
-  clientId: { code: 'clientId', label: 'client' },
+  clientId: { code: 'clientId', label: 'id' },
 };
 
 /** On the page of the person. */

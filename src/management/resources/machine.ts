@@ -346,7 +346,7 @@ export const machineEditForm: readonly FormField[] = [
   nameField('console.fields.ownNameNote'),
   TOOLS_FIELD,
   CALLS_FIELD,
-  expiryField('console.machines.expiresNote', true),
+  expiryField('machineExpires', 'console.machines.expiresNote', true),
 ];
 
 export const machineForm: readonly FormField[] = [

@@ -178,7 +178,7 @@ export const tokenOperations = {
 const fields: Fields<Token> = {
   id: { code: 'id' },
   name: { text: 'name' },
-  level: { level: 'level' },
+  level: { level: 'level', label: 'granted' },
   upstream: upstreamField(),
   tools: toolsField(),
   calls: callsField(),
@@ -328,7 +328,7 @@ export const tokenEditForm: readonly FormField[] = [
   nameField('console.fields.ownNameNote'),
   TOOLS_FIELD,
   CALLS_FIELD,
-  expiryField('console.tokens.expiresNote', true),
+  expiryField('tokenExpires', 'console.tokens.expiresNote', true),
 ];
 
 export const tokenForm: readonly FormField[] = [

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { ManagementError } from '../api/management-error.ts';
 import { minute, plain } from '../commands/terminal.ts';
-import { callsField, detailsText, type Fields, toolsField } from './fields.ts';
+import { callsField, detailsText, type Fields, lastUsedFields, toolsField } from './fields.ts';
 import {
   type Argument,
   type ConsoleList,
@@ -152,7 +152,7 @@ const fields: Fields<Workload> = {
   issuer: { code: 'issuer' },
   state: { text: 'state' },
   connector: { text: 'connector', none: '-' },
-  level: { level: 'level', none: '-' },
+  level: { level: 'level', label: 'granted', none: '-' },
   limit: callsField(),
   expires: { time: 'expiresAt', none: 'never' },
   lastSubject: {
@@ -170,7 +170,7 @@ const fields: Fields<Workload> = {
         ? []
         : [{ label: 'subjects', codes: subjects.map(({ subject }) => plain(subject)) }],
   },
-  lastUsed: { time: ({ subjects }) => subjects[0]?.time },
+  lastUsed: { console: ({ subjects }) => lastUsedFields('lastUsed', subjects[0]?.time) },
   tools: toolsField(),
 };
 

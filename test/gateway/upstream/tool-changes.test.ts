@@ -203,7 +203,7 @@ describe('An MCP server with toolChanges: hold', () => {
     await until('the review', async () => (await review()).tools.length === 1);
     const { browser, at, page } = await openConsole('/servers/default/review');
     expect(page.html)
-      .to.include('If you disagree, don’t approve: the tools stay hidden.')
+      .to.include('If you disagree, don’t approve: what is new or changed stays hidden.')
       .and.include('Read &lt;this&gt;⟨U+E0041⟩⟨U+E0042⟩')
       .and.include('The tool once')
       .and.include('Access needed:')
@@ -211,7 +211,13 @@ describe('An MCP server with toolChanges: hold', () => {
       .and.match(/First seen <time/)
       .and.match(/<h3>Description[\s<]/)
       .and.include('Hidden characters')
+      .and.include('>Approve this change<')
       .and.not.include(TAG);
+    const reach = requirePage(await browser.visit(at.replace('/review', '/tools?tool=once')));
+    expect(reach.html)
+      .to.include('Nobody can use it now.')
+      .and.include('href="/console/servers/default/review"')
+      .and.not.include('opens it');
     const [approval] = page.forms.filter(({ controls }) =>
       controls.some(({ name }) => name === 'approval'),
     );
@@ -224,6 +230,8 @@ describe('An MCP server with toolChanges: hold', () => {
       .and.not.include('If you disagree')
       .and.not.include('hidden from callers');
     await isUsable('once');
+    const usable = requirePage(await browser.visit(reach.url.href));
+    expect(usable.html).to.not.include('Nobody can use it now.');
   });
 
   for (const [kind, capabilities] of Object.entries({
@@ -250,6 +258,10 @@ describe('An MCP server with toolChanges: hold', () => {
     server().list(withTool('removed'));
     await readAgain();
     await until('the review', async () => (await review()).tools[0]?.change === 'removed');
+    const { page } = await openConsole('/servers/default/review');
+    expect(page.html)
+      .to.include('The server no longer lists this tool to Gatehouse.')
+      .and.include('>Approve the removal<');
     server().list(withTool('removed', tool('removed', { description: 'Other' })));
     await readAgain();
     await isHeld('removed');
@@ -367,6 +379,8 @@ describe('An MCP server with toolChanges: hold', () => {
     });
     const { text } = await askRaw(manager(), 'GET', '/upstreams/default');
     expect(JSON.parse(text)).to.include({ changes: 1 });
+    const { page: shown } = await openConsole('/servers/default/review');
+    expect(shown.html).to.include('Instructions of the server').and.not.match(/<h3>/);
     // No tool is hidden that would lead there.
     const { page } = await openConsole('/overview');
     expect(page.html).to.match(
