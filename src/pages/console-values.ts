@@ -284,7 +284,7 @@ export type ConsoleValues = {
     people: number;
     isAll: boolean;
     /** All of them. */
-    names: { name: string; person?: string; href?: string }[];
+    names: { name: string; person?: string; connector?: string; href?: string }[];
     back: string;
   };
   /** What a block would disconnect now, before it is made. */

@@ -163,7 +163,7 @@ describe('The registration mode approval', () => {
         .to.include('Always allow…')
         .and.match(/>Ada Lovelace<\/bdi><\/a> tried to connect /)
         .and.match(/<summary[^>]*>Reject…</)
-        .and.not.match(/<summary[^>]*>Revoke…</);
+        .and.not.match(/<summary[^>]*>Stop allowing…</);
     expect(local).to.include('can pose as this app');
     expect(hosted).not.to.include('can pose as this app');
   });

@@ -70,7 +70,7 @@ describe('the page of the console that asks before a block', () => {
     const asked = await ask(browser, page, { name: 'unwanted app' });
     expect(asked.status).to.equal(200);
     expect(asked.html)
-      .to.include('Block all apps named <bdi class="claim">unwanted app</bdi>?')
+      .to.include('Block all apps with this name: <bdi class="claim">unwanted app</bdi>')
       .and.include('Nothing has been blocked yet.')
       .and.include('immediately end 4 connections of 3 apps and machines.')
       .and.match(/q=%C3%9Cnwanted\+App"><bdi class="claim">Ünwanted App<[^]*?>2 connections</)
@@ -106,7 +106,7 @@ describe('the page of the console that asks before a block', () => {
     const { browser, page } = await signIn('/rules');
     const one = await ask(browser, page, { host: 'APP1.partner.example' });
     expect(one.html)
-      .to.include('Block all apps from <bdi class="code">app1.partner.example</bdi>?')
+      .to.include('Block all apps from this host: <bdi class="code">app1.partner.example</bdi>')
       .and.include('immediately end 1 connection of 1 app or machine.')
       .and.include('Hosted 1')
       .and.not.include('Hosted 2');
@@ -160,7 +160,7 @@ describe('the page of the console that asks before a block', () => {
     const asked = await confirm(browser, page);
     expect(unescapeHtml(asked.html))
       .to.include(`href="/console/clients/${client.id}">Cancel<`)
-      .and.include('Block all apps with this name');
+      .and.include('Block all apps and machines with this name');
     expect((await open(browser, `/clients/${client.id}`)).html).to.include('>Allowed<');
     const blocked = await confirm(browser, asked);
     expect(blocked.url.pathname).to.equal(`/console/clients/${client.id}`);

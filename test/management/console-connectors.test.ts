@@ -40,7 +40,7 @@ describe('the console', () => {
         '.vscode/mcp.json',
         '.cursor/mcp.json',
         'mcp-remote',
-        '0 of 5 uses',
+        '0 of 5',
         `${system().auth}/account`,
       ])
         expect(made.html).to.include(text);
@@ -52,7 +52,7 @@ describe('the console', () => {
     it('with one identity provider, the form says how the console shows groups', async () => {
       const { page } = await signIn('/connectors/new');
       expect(page.html)
-        .to.include('The console shows groups with @ and the identity provider that named them.')
+        .to.include('The console shows a group as group:name@provider.')
         .and.not.include('add @ and its identity provider');
     });
 
@@ -143,7 +143,7 @@ describe('the console', () => {
           const { browser } = await signIn();
           for (const [{ id }, state] of [
             [expired, 'Expired'],
-            [usedUp, 'Used up'],
+            [usedUp, 'Maximum reached'],
             [revoked, 'Revoked'],
           ] as const) {
             const { html } = await open(browser, `/connectors/${id}`);
@@ -184,7 +184,7 @@ describe('the console', () => {
         expect(entriesIn(form)).to.deep.equal({ ...defaults, name: 'Gone' });
         expect(form.html)
           .to.include('id="partial"')
-          .and.include('is no longer in the settings file. Choose again.');
+          .and.include('is no longer in the settings file. Check the MCP server');
       });
     });
 
@@ -216,8 +216,16 @@ describe('the console', () => {
       const { browser, page } = await signIn('/connectors/new');
       const wrong = [
         [{ name: ' ', level: 'full' }, 'Enter a name of 1 to 80', 'name'],
-        [{ name: 'Kept', level: 'full', maxUses: '0' }, 'Maximum uses must be between', 'uses'],
-        [{ name: 'Kept', level: 'full', maxUses: 'x' }, 'Maximum uses must be between', 'uses'],
+        [
+          { name: 'Kept', level: 'full', maxUses: '0' },
+          'Maximum connections must be between',
+          'uses',
+        ],
+        [
+          { name: 'Kept', level: 'full', maxUses: 'x' },
+          'Maximum connections must be between',
+          'uses',
+        ],
         [{ name: 'Kept', level: 'full', days: '-1' }, 'Enter a whole number of days', 'days'],
         [
           { name: 'Kept', level: 'admin', suggestedLevel: 'full' },

@@ -60,7 +60,7 @@ describe('the page of the console that changes a record', () => {
     expect((await open(browser, edit(connector))).html).to.include('<select id="paused"');
     await change(connector.id, { paused: true });
     const paused = await open(browser, `/connectors/${connector.id}`);
-    expect(paused.html).to.include(`href="/console${edit(connector)}#paused">Allow calls again…<`);
+    expect(paused.html).to.include(`href="/console${edit(connector)}#paused">Resume…<`);
   });
 
   it('“Cancel” in a form leads to the page that it was opened from', async () => {

@@ -106,7 +106,7 @@ describe('the console after the daily verification of the audit log found proble
     const [above = '', below = ''] = html.split('<ul class="history">');
     expect(above).to.include('The last daily check found 2 signs of tampering in this log.');
     expect(below)
-      .to.include('The command gatehouse audit verify names them.')
+      .to.include('<bdi class="code">gatehouse audit verify</bdi>')
       .and.include('don’t count as tampering');
   });
 });

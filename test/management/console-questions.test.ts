@@ -136,7 +136,7 @@ describe('The ten questions of a help desk', () => {
       ask: async (desk) => {
         await desk.search('katherine');
         await desk.click('Katherine Johnson');
-        await desk.click('Only calls');
+        await desk.click('See calls only');
       },
       answer: [/called search_orders for Katherine Johnson/],
     },

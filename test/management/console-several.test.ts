@@ -40,6 +40,7 @@ describe('Actions on several records of a list in the console', () => {
     const asked = await send(browser, list, '/grants/several', fields);
     expect(asked.html)
       .to.include('Ends 2 connections of')
+      .and.match(/Connector <bdi>Ticked</)
       .and.include('>Disconnect 2 connections<');
     const isConnected = () =>
       Promise.all(made.map(({ link, accessToken }) => isAccepted(link, accessToken)));
@@ -79,7 +80,7 @@ describe('Actions on several records of a list in the console', () => {
     const withEnded = await open(browser, `/grants?connector=${other.connector.id}`);
     expect(withEnded.html)
       .to.match(/>\s*3 results/)
-      .and.include('Disconnect 2 of 3 found…');
+      .and.include('Disconnect all that haven’t ended (2)…');
     const fields = { ...fieldsOf(list, '/grants/several'), which: 'all' };
     const asked = await send(browser, list, '/grants/several', fields);
     expect(asked.html).to.include('Ends 3 connections of 2 people.');
@@ -103,7 +104,7 @@ describe('Actions on several records of a list in the console', () => {
       which: 'all',
     });
     expect(asked.html).to.match(/Ends \d+ connections of 2 people\./);
-    expect(asked.html).to.match(/>Revoke \d+ apps</);
+    expect(asked.html).to.match(/>Stop allowing \d+ apps</);
     await browser.submit(asked, { confirm: 'yes' });
     const { items } = await listGrants(system(), { connector: connector.id });
     expect(items.map(({ reason }) => reason)).to.deep.equal(Array(3).fill('client_revoked'));

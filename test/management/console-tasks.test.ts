@@ -66,7 +66,7 @@ describe('The tasks of an administrator in the console', () => {
   it('an app is blocked for everybody with four clicks', async () => {
     await section('Apps');
     await link('Cursor');
-    await button('Block…');
+    await button('Block this name…');
     await button('Block all apps');
     await expectDone('App blocked.', 4);
   });

@@ -104,7 +104,7 @@ describe('Tools and connectors that need an operator', () => {
     const signIn = requirePage(await browser.visit(`${system.management}/console/overview`));
     const overview = requirePage(await browser.submit(signIn, { person: 'ada' }));
     expect(overview.html).to.include('1 hidden tool was called in the last week');
-    expect(overview.html).to.include('1 connector opens no tool');
+    expect(overview.html).to.include('1 connector allows no tool');
     const servers = requirePage(await browser.visit(`${system.management}/console/servers`));
     expect(servers.html).to.include('Somebody called it in the last week.');
   });

@@ -152,15 +152,15 @@ describe('Explanations of tools', () => {
     expect(explained.html).to.match(/>Result<[^]*>Access needed</);
     expect(explained.html).to.match(/Tools last read: <time /);
     expect(rows(explained.html)).to.include.members([
-      'search_orders The connector doesn’t open it Level analytics',
-      'delete_order No rule with enough access opens it Level operations',
+      'search_orders The connector doesn’t allow it Level analytics',
+      'delete_order No rule with enough access allows it Level operations',
       'Delete_Order Excluded, because its name is too similar to another tool’s',
       'entitlements[1] group:staff Level operations search_*',
     ]);
     const servers = requirePage(await browser.visit(at('servers')));
     const toReach = hrefs(servers.html).find((href) => href.endsWith('tool=delete_order'));
     const reach = requirePage(await browser.visit(at(toReach ?? 'missing')));
-    expect(rows(reach.html)).to.include('Operations Level full 1 person connected');
+    expect(rows(reach.html)).to.include('Operations Level full 1 person connected there');
     expect(hrefs(reach.html))
       .to.include(`/console/connectors/${operations.id}`)
       .and.include(`/console/grants?connector=${operations.id}`);
@@ -414,9 +414,9 @@ describe('Explanations of tools', () => {
     const browser = openBrowser([...system.origins, system.management]);
     const signIn = requirePage(await browser.visit(`${system.management}/console/overview`));
     const overview = requirePage(await browser.submit(signIn, { person: 'ada' }));
-    expect(overview.html).to.include('1 connector opens no tool');
+    expect(overview.html).to.include('1 connector allows no tool');
     const servers = requirePage(await browser.visit(`${system.management}/console/servers`));
-    expect(servers.html).to.include('Connectors that open no tool');
+    expect(servers.html).to.include('Connectors that allow no tool');
     await requestManagement(system, 'DELETE', `/connectors/${id}`);
   });
 

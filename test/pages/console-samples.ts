@@ -1147,6 +1147,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       names: Array.from({ length: 22 }, (_, n) => ({
         name: n === 0 ? LONG : 'Claude',
         person: 'ada@example.com',
+        connector: `Numbers of ${2001 + n}`,
         href: `/console/grants/abc${n}`,
       })),
       back: '/console/grants?q=claude',
@@ -1210,8 +1211,8 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     values: {
       console: layout('overview'),
       attention: [
-        { name: 'health', count: 1, href: '/console/health' },
         { name: 'tampered', count: 2, href: '/console/audit#integrity' },
+        { name: 'health', count: 1, href: '/console/health' },
         { name: 'waiting', count: 1, href: '/console/clients?state=waiting' },
         { name: 'servers', count: 1, href: '/console/servers' },
         { name: 'changed', count: 2, href: '/console/servers/orders/review' },

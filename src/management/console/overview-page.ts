@@ -92,8 +92,8 @@ async function findAttention(management: ManagementContext): Promise<Values['att
     ({ changes = 0, tools }) => changes > 0 && !tools.some(({ held }) => held),
   );
   const found = [
-    { name: 'health', count: checks.filter(({ isOk }) => !isOk).length, page: 'health' },
     { name: 'tampered', count: verified?.problems.length ?? 0, page: 'audit#integrity' },
+    { name: 'health', count: checks.filter(({ isOk }) => !isOk).length, page: 'health' },
     { name: 'waiting', count: waiting.items.length, page: 'clients?state=waiting' },
     { name: 'servers', count: servers.filter(({ error }) => error).length, page: 'servers' },
     {

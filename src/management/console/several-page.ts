@@ -97,8 +97,9 @@ async function findTicked(
 function nameOf(list: AnyList, record: Listed): Values['names'][number] {
   const name = list.title(record as never);
   const href = list.href?.(record as never);
-  const isGrant = list.section === 'grants';
-  return { name, href, person: isGrant ? personName(record as Grant) : undefined };
+  if (list.section !== 'grants') return { name, href };
+  const grant = record as Grant;
+  return { name, href, person: personName(grant), connector: grant.connectorName };
 }
 
 /** The connections that end, and the people who have them. */

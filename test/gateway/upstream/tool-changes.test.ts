@@ -210,14 +210,14 @@ describe('An MCP server with toolChanges: hold', () => {
       .and.include('/console/servers/default/tools?tool=once" aria-describedby="change-0"')
       .and.match(/First seen <time/)
       .and.match(/<h3>Description[\s<]/)
-      .and.include('Hidden characters')
+      .and.include('Invisible characters')
       .and.include('>Approve this change<')
       .and.not.include(TAG);
     const reach = requirePage(await browser.visit(at.replace('/review', '/tools?tool=once')));
     expect(reach.html)
       .to.include('Nobody can use it now.')
       .and.include('href="/console/servers/default/review"')
-      .and.not.include('opens it');
+      .and.not.include('allows it');
     const [approval] = page.forms.filter(({ controls }) =>
       controls.some(({ name }) => name === 'approval'),
     );
@@ -226,7 +226,7 @@ describe('An MCP server with toolChanges: hold', () => {
     );
     const done = requirePage(await browser.post(page, new URL(at), new URLSearchParams(fields)));
     expect(done.html)
-      .to.include('Nothing waits.')
+      .to.include('No changes to review.')
       .and.not.include('If you disagree')
       .and.not.include('hidden from callers');
     await isUsable('once');
@@ -261,7 +261,7 @@ describe('An MCP server with toolChanges: hold', () => {
     const { page } = await openConsole('/servers/default/review');
     expect(page.html)
       .to.include('The server no longer lists this tool to Gatehouse.')
-      .and.include('>Approve the removal<');
+      .and.include('>Confirm the removal<');
     server().list(withTool('removed', tool('removed', { description: 'Other' })));
     await readAgain();
     await isHeld('removed');
