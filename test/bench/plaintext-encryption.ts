@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Encryption } from '../../src/store/encryption.ts';
 
-export { kindOf, TAG_BYTES } from '../../src/store/encryption.ts';
+export * from '../../src/store/encryption.ts';
 
 const START = randomBytes(6).toString('hex');
 const NONCE_CHARACTERS = 24;
