@@ -103,7 +103,7 @@ describe('the search of the lists in the console and the API', () => {
       expect(status, list).to.equal(200);
       expect(html, list)
         .to.include('Try fewer or shorter words')
-        .and.include(`<a href="/console/${list}">Clear search</a>`)
+        .and.include(`<a href="/console/${list}">Clear search and filters</a>`)
         .and.include('value="&#34;&gt;&lt;script&gt;')
         .and.not.include('<script>');
       const long = await open(browser, `/${list}?q=${'x'.repeat(201)}`);

@@ -163,7 +163,9 @@ describe('The delivery of the audit log in the console', () => {
     const { browser } = await until('the state', async () => {
       const signedIn = await signIn('/health');
       const { html } = signedIn.page;
-      return html.includes('HTTP 403: token expired') && html.includes('Refused') && signedIn;
+      return (
+        html.includes('HTTP 403: token expired') && html.includes('Receiver refuses') && signedIn
+      );
     });
     const overview = await open(browser, '/overview');
     expect(overview.html).to.include('1 receiver refuses the audit log');
