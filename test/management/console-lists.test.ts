@@ -255,7 +255,7 @@ describe('the lists of the console', () => {
 
   it('the health page says how far back the audit log has all calls, and how many the store has room for', async () => {
     const { html } = await open('/health');
-    expect(html).to.match(/All calls are kept for<.*>90\u00A0days</);
+    expect(html).to.match(/Calls reach back<.*>90\u00A0days</);
     expect(html).to.include('1,000,000 calls');
     expect(html).to.match(/Free space in the database<\/dt><dd>[\d,]+ calls?</);
   });

@@ -160,7 +160,9 @@ describe('Explanations of tools', () => {
     const servers = requirePage(await browser.visit(at('servers')));
     const toReach = hrefs(servers.html).find((href) => href.endsWith('tool=delete_order'));
     const reach = requirePage(await browser.visit(at(toReach ?? 'missing')));
-    expect(rows(reach.html)).to.include('Operations Level full 1 person connected there');
+    expect(rows(reach.html)).to.include(
+      'Operations Level full 1 person connected, with any access',
+    );
     expect(hrefs(reach.html))
       .to.include(`/console/connectors/${operations.id}`)
       .and.include(`/console/grants?connector=${operations.id}`);
