@@ -10,9 +10,17 @@ const FORWARDING_HEADERS = [
   'x-forwarded-for',
 ];
 
-/** Replaces other forms of the request target (RFC 9112 section 3.2) by `*`, because Koa may throw when it parses them. */
+/** Koa reads an authority from these, finds no path or throws. */
+const WITHOUT_PATH = /^\/\/.*[#\s]/;
+
+/**
+ * Replaces other forms of the request target (RFC 9112 section 3.2) by `*`, and one of which Koa finds no path by `//`, which is not found, because
+ * Koa may throw when it parses them.
+ */
 export function requireOriginForm(ctx: Koa.Context): void {
-  if (!ctx.req.url?.startsWith('/')) ctx.req.url = '*';
+  const { url = '' } = ctx.req;
+  if (!url.startsWith('/')) ctx.req.url = '*';
+  else if (WITHOUT_PATH.test(url)) ctx.req.url = '//';
 }
 
 /**

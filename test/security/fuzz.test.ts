@@ -218,6 +218,13 @@ describe('Malformed requests', function () {
     });
   });
 
+  for (const at of ['//#@!', '//a:b@#', '//a@?b#c', '//[#', '///#', '//', '//[', '//%'])
+    it(`the path ${at} causes no server error on any host`, async () => {
+      stored = await countStoredKeys(system());
+      for (const host of ['auth', 'resource', 'management'] as const)
+        await expectHarmless(system()[host], { method: 'GET', path: at });
+    });
+
   it('a malformed path never causes a server error on any host', async () => {
     const request = fc.tuple(
       path,
