@@ -40,7 +40,7 @@ describe('the console', () => {
         '.vscode/mcp.json',
         '.cursor/mcp.json',
         'mcp-remote',
-        '0 of 5',
+        '>0 of 5<',
         `${system().auth}/account`,
       ])
         expect(made.html).to.include(text);

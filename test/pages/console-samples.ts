@@ -280,6 +280,15 @@ const LIST_SAMPLES: Record<string, ListSample> = {
   'console-nobody': list('accounts', [], { q: '' }),
 };
 
+const RULE: ConsoleItem = {
+  title: 'entitlements[1]',
+  facts: [
+    { label: 'level', level: 'operations' },
+    { label: 'tools', codes: ['search_*', LONG] },
+  ],
+  fields: [],
+  actions: [],
+};
 const CREATED: ConsoleItem[] = [
   {
     title: LONG,
@@ -1525,17 +1534,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         },
         {
           of: 'rules',
-          items: [
-            {
-              title: 'entitlements[1]',
-              facts: [
-                { label: 'level', level: 'operations' },
-                { label: 'tools', codes: ['search_*', LONG] },
-              ],
-              fields: [],
-              actions: [],
-            },
-          ],
+          items: [RULE],
           most: 500,
         },
       ],
@@ -1552,17 +1551,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       sections: [
         {
           of: 'rules',
-          items: [
-            {
-              title: 'entitlements[1]',
-              facts: [
-                { label: 'level', level: 'operations' },
-                { label: 'tools', codes: ['search_*', LONG] },
-              ],
-              fields: [],
-              actions: [],
-            },
-          ],
+          items: [RULE],
         },
         {
           of: 'connectors',
