@@ -19,7 +19,7 @@ export type Hold = {
   reduce(bytes: number): void;
   /** What is granted. */
   readonly bytes: number;
-  /** Ends a wait, too, which then never settles. */
+  /** Gives back all, for good: what is set later counts nothing. Ends a wait, too, which then never settles. */
   release(): void;
 };
 
@@ -92,6 +92,7 @@ class MessageHold implements Hold {
   readonly #caller: string;
   readonly #budgets: Budgets;
   #counted = 0;
+  #isReleased = false;
   #own: Budget | undefined;
   #wait: { bytes: number; timer: NodeJS.Timeout; resolve: () => void } | undefined;
 
@@ -101,7 +102,7 @@ class MessageHold implements Hold {
   }
 
   set(bytes: number): Promise<void> | undefined {
-    const wanted = bytes <= UNCOUNTED_BYTES ? 0 : bytes;
+    const wanted = bytes <= UNCOUNTED_BYTES || this.#isReleased ? 0 : bytes;
     this.reduce(wanted);
     if (wanted === this.#counted || this.#take(wanted)) return undefined;
     return new Promise((resolve, reject) => {
@@ -126,6 +127,7 @@ class MessageHold implements Hold {
   }
 
   release(): void {
+    this.#isReleased = true;
     this.#stopWaiting();
     if (this.#counted > 0) this.#giveBack(0);
   }

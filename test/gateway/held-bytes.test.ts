@@ -90,6 +90,16 @@ describe('The bytes of messages that are held', () => {
     for (let n = 0; n < 200; n += 1) expect(hold('ada').set(16 * KB)).to.equal(undefined);
   });
 
+  it('DOS-09 a message counts nothing once it was released, whatever is read of it later', async () => {
+    const hold = open();
+    const released = hold('ada');
+    released.set(100 * KB);
+    released.release();
+    expect(released.set(1000 * KB)).to.equal(undefined);
+    expect(released.bytes).to.equal(0);
+    expect(await isGranted(hold('ada').set(1000 * KB))).to.equal(true);
+  });
+
   it('DOS-09 messages that grow at the same time never block each other for ever', async () => {
     const message = fc.record({
       caller: fc.constantFrom('ada', 'grace', 'alan'),
