@@ -39,10 +39,10 @@ export function toolsWithLevels(
 }
 
 function holdsIn({ toolChanges: mode }: Upstream, stored: ToolPins) {
-  const { since, tools } = pinsInMode(stored, mode);
-  const byName = new Map(tools);
+  const pins = pinsInMode(stored, mode);
+  const byName = new Map(pins.tools);
   return (name: string): Pick<LeveledTool, 'held'> => {
-    const reason = holdOf({ mode, since }, byName.get(name), { isNamed: () => true });
+    const reason = holdOf(pins, byName.get(name), { isNamed: () => true });
     if (reason === undefined) return {};
     // The catalog has it.
     return { held: reason === 'unknown' ? 'new' : reason };

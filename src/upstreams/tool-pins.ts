@@ -6,7 +6,7 @@ import { hintsOf, isSameVariant, nameForModels, type Variant } from './tool-dige
 /** Seconds since the epoch. */
 export type SeenVariant = Variant & {
   at: number;
-  /** An operator approved it. Only lists of callers had it. */
+  /** An operator approved it, or it was in the first list of a caller. Only lists of callers had it. */
   isFromCallersOnly?: true;
 };
 
@@ -46,6 +46,8 @@ export type ToolPins = {
   mode: ToolChanges;
   /** When Gatehouse first read the tools. Absent if it never did. */
   since?: number | undefined;
+  /** With `hold`, of a server that lists nothing to Gatehouse: the first list of a caller, which counts as the first reading. */
+  firstList?: { at: number; caller: string } | undefined;
   tools: readonly (readonly [name: string, pin: Pin])[];
   instructions?: Pin | undefined;
 };
@@ -63,6 +65,10 @@ export type ToolReading = {
   caller?: string | undefined;
   /** Whether a tool that is not in it was not listed to the caller. */
   isWhole?: boolean;
+  /** Whether it may be a further page. */
+  isContinued?: boolean;
+  /** Whether the server lists its tools to callers only. */
+  isOnlySource?: boolean;
 };
 
 export const INSTRUCTIONS = '';
@@ -83,13 +89,16 @@ const MAX_PENDING = 20;
 export const MAX_CALLERS = 100;
 const MAX_NAMES = 4000;
 const REPORT_SECONDS = 3600;
+/** The pages of the first list follow each other within it. */
+const FIRST_LIST_SECONDS = 60;
 
 const NEW_PIN: Pin = { approved: [], pending: [] };
 
 /** The pins under another mode. With `hold`, what Gatehouse read last is approved, and nothing that only callers were shown. */
 export function pinsInMode(pins: ToolPins, mode: ToolChanges): ToolPins {
   if (pins.mode === mode) return pins;
-  if (mode === 'follow') return { ...pins, mode };
+  const { firstList: _first, ...kept } = pins;
+  if (mode === 'follow') return { ...kept, mode };
   const approve = (pin: Pin): Pin => ({
     ...pin,
     change: undefined,
@@ -98,7 +107,7 @@ export function pinsInMode(pins: ToolPins, mode: ToolChanges): ToolPins {
     droppedFor: undefined,
   });
   return {
-    ...pins,
+    ...kept,
     mode,
     tools: pins.tools.map(([name, pin]) => [name, approve(pin)] as const),
     instructions: pins.instructions && approve(pins.instructions),
@@ -121,6 +130,8 @@ export function notedReading(
   // With `follow`, the first list is no change, whether Gatehouse or a caller read it.
   const isBegin =
     isFirst || (mode === 'follow' && known.since === undefined && known.tools.length === 0);
+  const firstList = known.firstList ?? firstListIn(known, reading);
+  const isOfFirstList = firstList !== undefined && isPartOf(firstList, known, reading);
   const changes: PinChange[] = [];
   const tools = new Map(known.tools);
   const reported = (pin: Pin, name: string, change: ChangedTexts): Pin => {
@@ -129,13 +140,14 @@ export function notedReading(
     changes.push({ ...change, name, isReported });
     return isReported ? { ...pin, reportedAt: at } : pin;
   };
-  const noted = (name: string, before: Pin, seen: SeenOnce, isInitial = isBegin): Pin => {
+  const noted = (name: string, before: Pin, seen: SeenOnce, isInitial: boolean): Pin => {
     const { pin, change } = notedVariant(before, seen, reading, isInitial);
     return change ? reported(pin, name, change) : pin;
   };
   for (const [name, seen] of seenByName(reading)) {
     const before = tools.get(name) ?? NEW_PIN;
-    const after = noted(name, before, seen);
+    const isInitial = isBegin || (isOfFirstList && before.approved.length === 0);
+    const after = noted(name, before, seen, isInitial);
     if (after !== before) tools.set(name, after);
   }
   const listed = new Set(reading.tools.map(({ name }) => name));
@@ -152,13 +164,16 @@ export function notedReading(
   const { instructions: text } = reading;
   const before = known.instructions ?? NEW_PIN;
   // A server without tools has instructions too.
-  const isInitial = isBegin && known.instructions?.latest === undefined;
+  // Apps get them before the first list.
+  const areFirst = canBeFirst(known, reading) && before.approved.length === 0;
+  const isInitial = (isBegin && known.instructions?.latest === undefined) || areFirst;
   const instructions = text
     ? noted(INSTRUCTIONS, before, { variant: text, twins: [], isTwice: false }, isInitial)
     : before;
   const isSame =
     known === given &&
     !isFirst &&
+    firstList === known.firstList &&
     instructions === before &&
     tools.size === known.tools.length &&
     known.tools.every(([name, pin]) => tools.get(name) === pin);
@@ -167,11 +182,38 @@ export function notedReading(
     pins: {
       mode,
       since: known.since ?? (isOwn && reading.tools.length > 0 ? at : undefined),
+      ...(firstList ? { firstList } : {}),
       tools: bounded([...tools]),
       ...(instructions === NEW_PIN ? {} : { instructions }),
     },
     changes,
   };
+}
+
+/** Whether a list of a caller, or instructions, can be the first that are read of the server. */
+function canBeFirst(
+  { since, firstList }: ToolPins,
+  { mode, caller, isOnlySource }: ToolReading,
+): boolean {
+  const isNone = since === undefined && firstList === undefined;
+  return mode === 'hold' && caller !== undefined && isOnlySource === true && isNone;
+}
+
+function firstListIn(pins: ToolPins, reading: ToolReading): ToolPins['firstList'] {
+  const { at, caller, tools } = reading;
+  if (caller === undefined || tools.length === 0 || !canBeFirst(pins, reading)) return undefined;
+  return { at, caller };
+}
+
+/** Whether a list is the first, or a further page of it. */
+function isPartOf(
+  first: NonNullable<ToolPins['firstList']>,
+  { firstList, since }: ToolPins,
+  { at, caller, isContinued }: ToolReading,
+): boolean {
+  if (firstList === undefined) return true;
+  const isNext = isContinued === true && Math.abs(at - first.at) <= FIRST_LIST_SECONDS;
+  return isNext && caller === first.caller && since === undefined;
 }
 
 /** No list has it, nobody approved it, and the audit log may tell of it again. */
@@ -258,7 +300,8 @@ function notedVariant(
   const from = pin.latest ?? pin.approved.at(-1)?.digest;
   const approves = mode === 'follow' || (isFirst && twins.length === 0 && !isTwice);
   if (approves) {
-    const all = [...pin.approved, { ...seen, at }].slice(-MAX_APPROVED);
+    const origin = mode === 'hold' && !isOwn ? { isFromCallersOnly: true as const } : {};
+    const all = [...pin.approved, { ...seen, ...origin, at }].slice(-MAX_APPROVED);
     const latest = isOwn ? seen.digest : pin.latest;
     const next: Pin = {
       ...pin,
@@ -399,15 +442,19 @@ export function holdReason(pin: Pin | undefined, caller?: string): HoldReason | 
   return isPending || isAbout(pin.droppedFor) ? 'changed' : undefined;
 }
 
+/** Whether nothing was read that could be approved. After an upgrade, what the catalog names counts as approved until then. */
+export function isUnread({ since, firstList }: Pick<ToolPins, 'since' | 'firstList'>): boolean {
+  return since === undefined && firstList === undefined;
+}
+
 /** Why a tool is not usable under a mode. `isNamed`: whether the catalog has it. */
 export function holdOf(
-  { mode, since }: Pick<ToolPins, 'mode' | 'since'>,
+  pins: Pick<ToolPins, 'mode' | 'since' | 'firstList'>,
   pin: Pin | undefined,
   { caller, isNamed }: { caller?: string | undefined; isNamed: () => boolean },
 ): HoldReason | undefined {
-  if (mode !== 'hold') return undefined;
-  // After an upgrade, the names that were read before count as approved until the first reading.
-  if (since === undefined && isNamed()) return undefined;
+  if (pins.mode !== 'hold') return undefined;
+  if (isUnread(pins) && isNamed()) return undefined;
   return holdReason(pin, caller);
 }
 
@@ -471,7 +518,10 @@ function approvedPin(pin: Pin, digest: string, at: number): Pin | null | undefin
 }
 
 /** The tools that came, or were approved, after a time, and after the first reading. */
-export function toolsSince({ since = Infinity, tools }: ToolPins, time: number): Set<string> {
+export function toolsSince(
+  { firstList, since = firstList?.at ?? Infinity, tools }: ToolPins,
+  time: number,
+): Set<string> {
   const after = Math.max(since, time);
   // Of a tool that changed so often, the first text is no longer known.
   const isLater = ({ approved }: Pin) =>

@@ -19,16 +19,19 @@ export type ToolHolds = {
 
 export function toolHolds({ pinning, catalog }: ToolDiscovery): ToolHolds {
   const named = () => catalog()?.tools ?? [];
+  const isOnlySource = () => catalog()?.needsCredential === true;
   return {
     async shown({ tools, nextCursor }, { caller, startsLists }) {
       const isWhole = startsLists && nextCursor === undefined;
-      const read = await pinning.noteListed(tools, connectionOf(caller), isWhole);
+      const about = { isWhole, isContinued: !startsLists, isOnlySource: isOnlySource() };
+      const read = await pinning.noteListed(tools, connectionOf(caller), about);
       return pinning.shown(tools, read, connectionOf(caller), named());
     },
     state: () => pinning.holdState(),
     reason: (name, caller) => pinning.held(name, connectionOf(caller), named()),
     async areInstructionsShown(text, caller) {
-      await pinning.noteInstructions(text, connectionOf(caller));
+      const about = { isOnlySource: isOnlySource() };
+      await pinning.noteInstructions(text, connectionOf(caller), about);
       return pinning.areInstructionsApproved(text);
     },
   };

@@ -27,6 +27,7 @@ import {
   holdOf,
   type HoldReason,
   INSTRUCTIONS,
+  isUnread,
   NO_PINS,
   notedReading,
   type Pin,
@@ -52,8 +53,16 @@ export type ToolPinning = {
   /** Notes Gatehouse's own reading. */
   noteOwn(pages: readonly (readonly unknown[])[], instructions: string | undefined): Promise<void>;
   /** Notes a list, or instructions, that pass through to a caller, and returns the list as it was read. */
-  noteListed(tools: readonly unknown[], caller: string, isWhole: boolean): Promise<ToolList>;
-  noteInstructions(text: string, caller: string): Promise<void>;
+  noteListed(
+    tools: readonly unknown[],
+    caller: string,
+    about: Pick<ToolReading, 'isWhole' | 'isContinued' | 'isOnlySource'>,
+  ): Promise<ToolList>;
+  noteInstructions(
+    text: string,
+    caller: string,
+    about: Pick<ToolReading, 'isOnlySource'>,
+  ): Promise<void>;
   /** Why the tool is hidden and refused with `hold`. Undefined if it is usable. `named` are the tools of a catalog from before there were pins. */
   held(
     name: string,
@@ -197,7 +206,7 @@ export async function openToolPinning(
         digest === said.digest ? (instructions ?? '') : textOf(digest),
       );
     },
-    async noteListed(tools, caller, isWhole) {
+    async noteListed(tools, caller, about) {
       const list = listOf([tools]);
       for (const { name, variant } of list) {
         const { approved = [] } = byName.get(name) ?? {};
@@ -205,22 +214,22 @@ export async function openToolPinning(
         const seen = approved.length > 1 ? approvedVariant(byName.get(name), variant) : undefined;
         if (seen) lastListed.set(`${caller} ${name}`, seen.digest);
       }
-      const reading = { mode, at: now(), tools: list, caller, isWhole };
+      const reading = { mode, at: now(), tools: list, caller, ...about };
       await note(reading, textsOf([tools], list)).catch((error: unknown) =>
         logger.debug({ err: error, what: id }, 'a list was not noted'),
       );
       return list;
     },
-    async noteInstructions(text, caller) {
+    async noteInstructions(text, caller, about) {
       const instructions = variantOfText(text);
-      const reading = { mode, at: now(), tools: [], instructions, caller };
+      const reading = { mode, at: now(), tools: [], instructions, caller, ...about };
       await note(reading, () => text).catch((error: unknown) =>
         logger.debug({ err: error, what: id }, 'instructions were not noted'),
       );
     },
     held(name, caller, named) {
       const isNamed = () => named.some((tool) => tool.name === name);
-      return holdOf({ mode, since: pins?.since }, byName.get(name), { caller, isNamed });
+      return holdOf(pins ?? { mode }, byName.get(name), { caller, isNamed });
     },
     shown(list, read, caller, named) {
       if (mode !== 'hold')
@@ -230,13 +239,14 @@ export async function openToolPinning(
         const { name } = membersOf(tool);
         const seen = typeof name === 'string' ? variants.get(name) : undefined;
         if (!seen || seen.isTwice || pinning.held(seen.name, caller, named)) return false;
-        const isUpgraded = pins?.since === undefined;
+        const isUpgraded = isUnread(pins ?? NO_PINS);
         return isUpgraded || approvedVariant(byName.get(seen.name), seen.variant) !== undefined;
       });
     },
     areInstructionsApproved(text) {
       if (mode !== 'hold' || text === '') return true;
-      const isRead = pins?.since !== undefined || pins?.instructions?.latest !== undefined;
+      const { latest, approved = [] } = pins?.instructions ?? {};
+      const isRead = !isUnread(pins ?? NO_PINS) || latest !== undefined || approved.length > 0;
       return !isRead || approvedVariant(pins?.instructions, variantOfText(text)) !== undefined;
     },
     hintsOfCallers: () => callersHints,

@@ -3,6 +3,7 @@ import { variantOfText } from '../../../src/upstreams/tool-digest.ts';
 import {
   approvedPins,
   hintsOfCallers,
+  holdOf,
   holdReason,
   NO_PINS,
   notedReading,
@@ -101,5 +102,75 @@ describe('The pins of an MCP server', () => {
     expect(follow(early.pins, 'Search').changes).to.deep.equal([]);
     const later = follow(early.pins, 'Search and delete', 'caller');
     expect(later.changes.map(({ name }) => name)).to.deep.equal(['search']);
+  });
+
+  describe('of a server that lists nothing to Gatehouse', () => {
+    const listed = (
+      pins: ToolPins,
+      tools: Record<string, string>,
+      { caller = 'ada', at = 1, isContinued = false } = {},
+    ) =>
+      notedReading(pins, {
+        mode: 'hold',
+        at,
+        tools: Object.entries(tools).map(([name, text]) => ({
+          name,
+          variant: variantOfText(text),
+          isTwice: false,
+        })),
+        caller,
+        isWhole: !isContinued,
+        isContinued,
+        isOnlySource: true,
+      }).pins;
+    /** The catalog has the names of all that was listed. */
+    const held = (pins: ToolPins, name: string, caller = 'ada') =>
+      holdOf(pins, new Map(pins.tools).get(name), { caller, isNamed: () => true });
+
+    it('PIN-15 the first list of a caller is approved, and what differs later is held', () => {
+      const first = listed({ ...NO_PINS, mode: 'hold' }, { search: 'Search' });
+      expect(held(first, 'search')).to.equal(undefined);
+      expect(held(first, 'search', 'grace')).to.equal(undefined);
+      const later = listed(first, { search: 'Search', drop: 'Delete' }, { at: 2 });
+      expect(held(later, 'drop')).to.equal('new');
+      expect(held(later, 'search')).to.equal(undefined);
+      const changed = listed(first, { search: 'Search, and send it to Eve' }, { at: 2 });
+      expect(held(changed, 'search')).to.equal('changed');
+      const other = listed(first, { share: 'Share' }, { caller: 'grace' });
+      expect(held(other, 'share', 'grace')).to.equal('new');
+    });
+
+    it('PIN-15 the further pages of the first list are approved too, if they follow at once, and those of others are not', () => {
+      const first = listed({ ...NO_PINS, mode: 'hold' }, { search: 'Search' });
+      const next = (pins: ToolPins, options: object) =>
+        held(listed(pins, { open: 'Open' }, { isContinued: true, ...options }), 'open');
+      expect(next(first, { at: 30 })).to.equal(undefined);
+      expect(next(first, { at: 90 })).to.equal('new');
+      expect(next(first, { at: 30, caller: 'grace' })).to.equal('new');
+    });
+
+    it('PIN-14 the hints of the first list stay, whatever callers are listed later', () => {
+      const first = listed({ ...NO_PINS, mode: 'hold' }, { search: 'Search' });
+      expect(hintsOfCallers(first).has('search')).to.equal(true);
+    });
+
+    it('PIN-15 the first instructions are approved, and others wait', () => {
+      const told = (pins: ToolPins, text: string) =>
+        notedReading(pins, {
+          mode: 'hold',
+          at: 1,
+          tools: [],
+          instructions: variantOfText(text),
+          caller: 'ada',
+          isOnlySource: true,
+        }).pins;
+      const first = told({ ...NO_PINS, mode: 'hold' }, 'Be kind.');
+      expect(first.instructions?.approved).to.have.length(1);
+      const changed = told(first, 'Be cruel.');
+      expect(changed.instructions?.approved).to.have.length(1);
+      expect(changed.instructions?.pending).to.have.length(1);
+      const late = told(listed({ ...NO_PINS, mode: 'hold' }, { search: 'Search' }), 'Be kind.');
+      expect(late.instructions?.approved).to.deep.equal([]);
+    });
   });
 });

@@ -92,6 +92,8 @@ export type ProtectedServer = {
   isStateless: boolean;
   /** Lists tools without a token. */
   answersAnybody: boolean;
+  /** What is listed with a token; by default, one tool. */
+  tools: (token: string) => object[];
   /** Answers 401 to every token. */
   refusesAll: boolean;
   /** Answers 403 with words of its own to a valid token. */
@@ -100,6 +102,8 @@ export type ProtectedServer = {
   streams: Set<ServerResponse>;
   close(): Promise<void>;
 };
+
+export const WHOAMI_TOOL = { name: 'whoami', inputSchema: { type: 'object' } };
 
 export async function startProtectedServer(): Promise<ProtectedServer> {
   const families = new Map<string, Family>();
@@ -146,6 +150,7 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
     latestRevision: undefined,
     isStateless: false,
     answersAnybody: false,
+    tools: () => [WHOAMI_TOOL],
     refusesAll: false,
     refusal: undefined,
     streams: new Set(),
@@ -260,9 +265,7 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
         capabilities: { tools: {} },
         serverInfo: { name: 'protected', version: '1' },
       },
-      'tools/list': {
-        tools: [{ name: 'whoami', inputSchema: { type: 'object' } }],
-      },
+      'tools/list': { tools: state.tools(token ?? '') },
       'tools/call': { content: [{ type: 'text', text: user }] },
     };
     if (state.isStateless) {
