@@ -1,0 +1,56 @@
+import type { IncomingMessage } from 'node:http';
+import { expect } from 'chai';
+import { waitingSessions } from '../../../src/gateway/upstream/waiting-sessions.ts';
+import { InBandError } from '../../../src/gateway/in-band-error.ts';
+import { type ChainLog, openChainLog } from '../../audit/chain/chain-log.ts';
+import { caller } from '../../support/upstream/filter-options.ts';
+
+const IDS = {
+  bind: (_kind: string, _caller: unknown, id: string) => id,
+  unbind: (_kind: string, _caller: unknown, id: string) => id,
+};
+const INITIALIZE = {
+  protocolVersion: '2025-11-25',
+  capabilities: { elicitation: { url: {} } },
+  clientInfo: { name: 'app', version: '1' },
+};
+
+describe('A session that waits for the account of a person', () => {
+  let log: ChainLog;
+  before(async () => {
+    log = await openChainLog('sqlite');
+  });
+  after(() => log.close());
+
+  const open = () => waitingSessions(log.store, IDS as Parameters<typeof waitingSessions>[1]);
+  const find = (id: string) =>
+    open().find(caller, { headers: { 'mcp-session-id': id } } as unknown as IncomingMessage);
+
+  it('DOS-12 keeps what a session is opened with, and nothing else of the request', async () => {
+    const id = await open().begin(caller, { ...INITIALIZE, filler: 'x'.repeat(100_000) });
+    expect((await find(id))?.params).to.deep.equal(INITIALIZE);
+  });
+
+  it('DOS-12 an app that says more of itself than 8 kB is refused', async () => {
+    const large = { ...INITIALIZE, clientInfo: { name: 'x'.repeat(9000), version: '1' } };
+    const refused = await open()
+      .begin(caller, large)
+      .catch((error: unknown) => error);
+    expect(refused).to.be.instanceOf(InBandError);
+    expect(String(refused)).to.contain('8192 bytes');
+  });
+
+  it('DOS-12 a connection has twenty of them, and a further one ends the oldest', async () => {
+    const of = (tokenId: string) => ({ ...caller, tokenId });
+    const other = await open().begin(of('other'), INITIALIZE);
+    const ids: string[] = [];
+    for (let n = 0; n < 22; n += 1) ids.push(await open().begin(of('one'), INITIALIZE));
+    const found = await Promise.all(ids.map(find));
+    expect(found.map((each) => each !== undefined)).to.deep.equal([
+      false,
+      false,
+      ...Array.from({ length: 20 }, () => true),
+    ]);
+    expect(await find(other)).to.not.equal(undefined);
+  });
+});
