@@ -100,6 +100,7 @@ export async function sendWithCredential(
   if (!renew) return send(request, options, lifetime);
   const response = await send(request, options, lifetime);
   if (response.status !== 401) return response;
+  lifetime.abortExchanges(new Error('the upstream answered 401'));
   const newer = await renew();
   lifetime.requireActive();
   const earlier = request.secrets;

@@ -15,7 +15,7 @@ export class Lifetime {
   #timer: NodeJS.Timeout;
   #release: () => void;
   #untrack: (() => void) | undefined;
-  #exchange: Pick<Exchange, 'abort'> | undefined;
+  readonly #exchanges: Pick<Exchange, 'abort'>[] = [];
   #isResponseComplete = false;
   #isEnded = false;
   #aborted: { reason: unknown } | undefined;
@@ -35,9 +35,9 @@ export class Lifetime {
     else this.#untrack = untrack;
   }
 
-  /** Aborts the exchange too. */
+  /** Aborts the exchange too, beside those before it. */
   onAbort(exchange: Pick<Exchange, 'abort'>): void {
-    this.#exchange = exchange;
+    this.#exchanges.push(exchange);
     if (this.#aborted) exchange.abort(this.#aborted.reason);
   }
 
@@ -49,8 +49,13 @@ export class Lifetime {
     if (this.#isEnded) return;
     this.#aborted = { reason };
     this.#end();
-    this.#exchange?.abort(reason);
+    this.abortExchanges(reason);
     if (this.#isResponseComplete) this.#res.destroy();
+  }
+
+  /** Ends what was sent so far: a server may never end a response that nobody reads. The request goes on. */
+  abortExchanges(reason: unknown): void {
+    for (const exchange of this.#exchanges.splice(0)) exchange.abort(reason);
   }
 
   /** Call it when the response is complete. A client that does not read it keeps its slot, for so many seconds at most. */

@@ -204,7 +204,7 @@ function askedOf(
   };
 }
 
-/** A stream that was opened with one credential of the person is used with no other. */
+/** A stream that was opened with one credential of the person is used with no other. Throws if it has ended already. */
 export function endWithCredential(
   { credentials }: Proxy,
   { ctx, caller }: AuthenticatedCall,
@@ -212,6 +212,8 @@ export function endWithCredential(
   lifetime: Lifetime,
 ): void {
   if (!credentials) return;
+  // After the end, no `close` would end the watch.
+  lifetime.requireActive();
   const stop = watchCredential(credentials, caller, (stored) => {
     if (stored?.epoch !== epoch) lifetime.onRevoked(selectionChanged(TOOLS_CHANGED));
   });
