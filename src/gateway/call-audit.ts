@@ -8,6 +8,7 @@ import {
   storeAuditDurably,
 } from '../audit/audit.ts';
 import { clientNetworks, recordedAddress } from '../http/client-subnet.ts';
+import { clientGone } from '../http/errors.ts';
 import { outcomeOf, requestContext } from '../http/request-context.ts';
 import type { RateLimit } from '../http/rate-limits.ts';
 import { isObject, membersOf } from '../json-values.ts';
@@ -44,6 +45,9 @@ export type CallRecords = {
   /** Of the beginning: seconds since the epoch, and milliseconds of the process. */
   at: number;
   began: number;
+  /** While items are stored before the calls are made. */
+  storing?: Promise<void> | undefined;
+  hasEnded?: true;
 };
 
 type Recorded = Pick<Call, 'recorded'>;
@@ -185,6 +189,19 @@ export function callAudit({ settings, services, refusals }: CallAuditOptions): C
     if (!caller && (await refusals.consume(address)) !== undefined) return;
     buffer.addRefused(key, waiting);
   };
+  const storeStarted = async (records: readonly CallRecord[]) => {
+    const stored = await storeAuditDurably(
+      services,
+      records.map(({ item }) => ({
+        item: auditItem(services, { ...item, outcome: 'started' }),
+        part: 'lasting',
+      })),
+    );
+    records.forEach((record, index) => {
+      const started = stored[index];
+      if (started) record.started = started;
+    });
+  };
   return {
     begin(call, required) {
       const messages: unknown[] = Array.isArray(call.body) ? call.body : [call.body];
@@ -201,22 +218,20 @@ export function callAudit({ settings, services, refusals }: CallAuditOptions): C
       const records = recordsOf(call).filter(
         ({ isRecorded: must, outcome }) => must && outcome === undefined,
       );
-      const stored = await storeAuditDurably(
-        services,
-        records.map(({ item }) => ({
-          item: auditItem(services, { ...item, outcome: 'started' }),
-          part: 'lasting',
-        })),
-      );
-      records.forEach((record, index) => {
-        const started = stored[index];
-        if (started) record.started = started;
-      });
+      const storing = storeStarted(records);
+      if (call.recorded) call.recorded.storing = storing;
+      await storing;
+      if (call.recorded) call.recorded.storing = undefined;
     },
     end(call) {
       const { recorded } = call;
       if (!recorded) return void endUnread(call).catch(() => undefined);
-      for (const record of recorded.records) endRecord(call, recorded, record);
+      recorded.hasEnded = true;
+      const endRecords = () => {
+        for (const record of recorded.records) endRecord(call, recorded, record);
+      };
+      if (recorded.storing) void recorded.storing.then(endRecords, endRecords);
+      else endRecords();
       const { caller, toolCalls = 0 } = call;
       if (recorded.records.length > 0 || toolCalls === 0 || !caller) return;
       const { status, reason } = outcomeOf(call.ctx);
@@ -224,6 +239,11 @@ export function callAudit({ settings, services, refusals }: CallAuditOptions): C
       activity.calls(caller.level, COUNTED[outcome], toolCalls);
     },
   };
+}
+
+/** A call that has ended on record is not made: it would be on record twice. Throws `client_gone`. */
+export function requireOpen({ recorded }: Recorded): void {
+  if (recorded?.hasEnded) throw clientGone();
 }
 
 export function recordsOf({ recorded }: Recorded): CallRecord[] {

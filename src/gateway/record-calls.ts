@@ -3,7 +3,7 @@ import { digestOf } from '../audit/audit.ts';
 import { isRecorded, type Levels, recordsArguments } from '../permission-levels.ts';
 import type { Services } from '../services.ts';
 import type { AuthenticatedCall } from './call.ts';
-import { type CallAudit, type CallRecord, recordsOf } from './call-audit.ts';
+import { type CallAudit, type CallRecord, recordsOf, requireOpen } from './call-audit.ts';
 import {
   errorResponse,
   INTERNAL_ERROR,
@@ -26,7 +26,7 @@ const MAX_MEMBER_BYTES = 1024;
 
 /**
  * Returns error responses to all requests if a call cannot be recorded, or if the arguments of one are too long for that. Throws like
- * `revalidate` if the caller lost the right meanwhile, because recording may take seconds.
+ * `revalidate` if the caller lost the right meanwhile, because recording may take seconds, and if the client has disconnected.
  */
 export async function recordCalls(
   { audit, levels, logger }: { audit: CallAudit; levels: Levels; logger: Services['logger'] },
@@ -40,6 +40,7 @@ export async function recordCalls(
     return failAll(INVALID_PARAMS, ARGUMENTS_TOO_LONG);
   }
   if (!isRecorded(levels, level)) return undefined;
+  requireOpen(call);
   try {
     await audit.start(call);
   } catch (error) {
@@ -47,6 +48,7 @@ export async function recordCalls(
     for (const record of recordsOf(call)) refuse(record, 'temporarily_unavailable');
     return failAll(INTERNAL_ERROR, AUDIT_FAILED);
   }
+  requireOpen(call);
   await call.revalidate();
   return undefined;
 }

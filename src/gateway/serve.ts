@@ -68,6 +68,8 @@ export async function serve(gateway: Gateway, started: Call): Promise<void> {
   if (!pauseOf(call, gateway.authentication.settings)) await handler.readToolsFor?.(call);
   // Both may have taken long.
   if (gateway.changes() !== known) Object.assign(call, await authenticateCall(gateway, started));
+  // Its end was noted, so that nothing would end what begins now.
+  if (call.ctx.res.destroyed) throw clientGone();
   call.toolCalls = toolCallsIn(call.body);
   const required = requiredLevels(call);
   call.required = required;
