@@ -1,5 +1,6 @@
 // Which requests the body of an HTTP request has, without keeping the body.
 import type Koa from 'koa';
+import { discard } from '../http/large-bodies.ts';
 import { parseExact } from './exact-json.ts';
 import { membersOf } from '../json-values.ts';
 import { idOf, MAX_MESSAGES, type MessageId } from './json-rpc.ts';
@@ -49,7 +50,8 @@ async function readAll(ctx: Koa.Context, maxBytes: number): Promise<Outline> {
   const scanner = new OutlineScanner();
   let received = 0;
   try {
-    for await (const chunk of ctx.req as AsyncIterable<Buffer>) {
+    const chunks: AsyncIterable<Buffer> = ctx.req.iterator({ destroyOnReturn: false });
+    for await (const chunk of chunks) {
       received += chunk.length;
       if (received > maxBytes) break;
       scanner.read(chunk);
@@ -61,6 +63,8 @@ async function readAll(ctx: Koa.Context, maxBytes: number): Promise<Outline> {
 }
 
 /** Of a name or a value, in bytes. */
+    // The client reads the answer when it has sent all.
+    discard(ctx.req);
 const MAX_TOKEN_LENGTH = 300;
 /** Names and values. Each costs more than the bytes of large ones, and nobody counts the requests that are refused. */
 const MAX_TOKENS = 500;

@@ -65,4 +65,14 @@ describe('The outline of a body that was refused before it was read', () => {
     expect(outlines.filter(({ requests }) => requests.length === 1)).to.have.length(32);
     expect((await outlineOf(text)).requests).to.have.length(1);
   });
+
+  it('DOS-09 the rest of a body above the limit is discarded, so that its client can read the answer', async () => {
+    const chunks = Array.from({ length: 40 }, () => Buffer.alloc(1000, ' '));
+    const req = Readable.from([Buffer.from('{"id":1,"method":"ping"}'), ...chunks]);
+    const ctx = { req, request: { length: undefined } } as unknown as Koa.Context;
+    const ended = new Promise((resolve) => req.once('end', () => resolve('ended')));
+    const broken = new Promise((resolve) => req.once('close', () => resolve('destroyed')));
+    expect((await readOutline(ctx, 10_000)).requests).to.deep.equal([{ id: 1, method: 'ping' }]);
+    expect(await Promise.race([ended, broken])).to.equal('ended');
+  });
 });
