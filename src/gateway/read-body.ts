@@ -7,6 +7,7 @@ import { hasRepeatedMember, type JsonSize, measureJson, parseExact } from './exa
 import type { Hold } from './held-bytes.ts';
 import { MAX_MESSAGES, withoutNulls } from './json-rpc.ts';
 import { nextTurn } from './event-loop.ts';
+import { type Outline, outlineOfText } from './request-outline.ts';
 
 /** Later steps recurse through the values. */
 const MAX_JSON: JsonSize = { depth: 100, values: 200_000 };
@@ -22,6 +23,8 @@ export type ReadOptions = {
   refuseRepeated?: boolean;
   /** Counts the bytes of the body before they are read, and of its values before it is parsed. */
   hold?: Hold;
+  /** Called with the outline of a body whose values wait in vain. */
+  onRefused?: (outline: Outline) => void;
 };
 
 /**
@@ -30,7 +33,7 @@ export type ReadOptions = {
  */
 export async function readBody(
   ctx: Koa.Context,
-  { limit, keepBigIntegers, refuseRepeated = false, hold }: ReadOptions,
+  { limit, keepBigIntegers, refuseRepeated = false, hold, onRefused }: ReadOptions,
 ): Promise<unknown> {
   const wait = hold?.set(requireLength(ctx, limit));
   if (wait) await wait;
@@ -45,7 +48,10 @@ export async function readBody(
     throw tooComplex(`the JSON has more than ${MAX_JSON.values} values`);
   const waitForValues = hold?.set(text.length + values * BYTES_PER_VALUE);
   if (waitForValues) {
-    await waitForValues;
+    await waitForValues.catch((error: unknown) => {
+      onRefused?.(outlineOfText(text));
+      throw error;
+    });
     await nextTurn(text.length);
   }
   const parsed = parse(text, keepBigIntegers);

@@ -17,6 +17,13 @@ export function outlineOf(body: unknown): Outline {
   return { isBatch, requests: messages.flatMap(requestIn) };
 }
 
+/** Of the text of a body that has been read, without parsing all of it. */
+export function outlineOfText(text: string): Outline {
+  const scanner = new OutlineScanner(Infinity);
+  scanner.read(Buffer.from(text));
+  return scanner.outline();
+}
+
 function requestIn(message: unknown): RequestOutline[] {
   const id = idOf(message);
   const { method } = membersOf(message);
@@ -56,6 +63,8 @@ async function readAll(ctx: Koa.Context, maxBytes: number): Promise<Outline> {
       if (received > maxBytes) break;
       scanner.read(chunk);
     }
+    // The client reads the answer when it has sent all.
+    discard(ctx.req);
     return scanner.outline();
   } catch {
     return NO_REQUESTS;
@@ -63,8 +72,6 @@ async function readAll(ctx: Koa.Context, maxBytes: number): Promise<Outline> {
 }
 
 /** Of a name or a value, in bytes. */
-    // The client reads the answer when it has sent all.
-    discard(ctx.req);
 const MAX_TOKEN_LENGTH = 300;
 /** Names and values. Each costs more than the bytes of large ones, and nobody counts the requests that are refused. */
 const MAX_TOKENS = 500;
@@ -86,10 +93,15 @@ class OutlineScanner {
   #name: unknown;
   #message: Record<string, unknown> = {};
   #requests: RequestOutline[] = [];
+  readonly #maxWork: number;
+
+  constructor(maxWork = MAX_WORK) {
+    this.#maxWork = maxWork;
+  }
 
   read(chunk: Buffer): void {
     let at = 0;
-    while (at < chunk.length && this.#tokens <= MAX_TOKENS && this.#work <= MAX_WORK)
+    while (at < chunk.length && this.#tokens <= MAX_TOKENS && this.#work <= this.#maxWork)
       at = this.#isInString ? this.#skipString(chunk, at) : this.#readByte(chunk, at);
   }
 

@@ -197,6 +197,7 @@ async function readMessages({ settings }: Gateway, call: AuthenticatedCall): Pro
     keepBigIntegers,
     refuseRepeated: handler.refusesRepeated?.() ?? false,
     hold,
+    onRefused: (outline) => void (call.outline = outline),
   });
   call.messageId = idOf(body);
   call.outline = outlineOf(body);
