@@ -129,7 +129,8 @@ export type EventReader = {
 };
 
 const REPLACEMENT = '\uFFFD';
-const REPLACEMENT_BYTES = Buffer.from(REPLACEMENT);
+/** Its bytes, one in each character. */
+const REPLACEMENT_BYTES = Buffer.from(REPLACEMENT).toString('latin1');
 
 /** `maxEventLength` is in characters. */
 export function openEventReader(
@@ -140,6 +141,8 @@ export function openEventReader(
   const received: (ReceivedEvent | Comment)[] = [];
   let retry: number | undefined;
   let hasInvalidBytes = false;
+  /** The last two bytes: a character may begin in one chunk and end in the next. */
+  let before: number[] = [];
   const isInvalid = (data: string) => hasInvalidBytes && data.includes(REPLACEMENT);
   const skip = (error: unknown) => {
     if (error instanceof InBandError) throw error;
@@ -158,8 +161,11 @@ export function openEventReader(
   return {
     read(chunk) {
       const text = streamDecoder.decode(chunk, { stream: true });
-      if (text.includes(REPLACEMENT) && !Buffer.from(chunk).includes(REPLACEMENT_BYTES))
-        hasInvalidBytes = true;
+      if (text.includes(REPLACEMENT)) {
+        const bytes = Buffer.concat([Uint8Array.from(before), chunk]).toString('latin1');
+        if (countOf(text, REPLACEMENT) > countOf(bytes, REPLACEMENT_BYTES)) hasInvalidBytes = true;
+      }
+      before = [...before, ...chunk.subarray(-2)].slice(-2);
       parser.feed(text);
       return received.splice(0);
     },
@@ -180,6 +186,10 @@ export function openEventReader(
       }
     },
   };
+}
+
+function countOf(text: string, part: string): number {
+  return text.split(part).length - 1;
 }
 
 function refuseTooLarge({ type }: ParseError, maxBytes: number): void {
