@@ -73,7 +73,7 @@ export async function forward(
     if (request.token) maskBytes(response.body, request.token());
     if (response.status === 401 && request.refused) throw request.refused();
     if (response.status === 403) await request.forbidden?.(challengeOf(response));
-    await forwardResponse(call, response, request);
+    await forwardResponse(call, response, request, lifetime);
     lifetime.requireActive();
     lifetime.endWhenRead(proxy.upstream.silence);
   } catch (error) {
@@ -133,6 +133,7 @@ function streamOptions(
     localResponses: request.localResponses,
     requestIds: method === 'GET' ? undefined : requestIds,
     onSkipped,
+    requireActive: () => lifetime.requireActive(),
     onData: () => lifetime.refreshTimer(),
     onEnd: () => lifetime.endWhenRead(upstream.silence),
     onBreak(error) {

@@ -11,6 +11,7 @@ import { isRefused, type UpstreamResponse } from './exchange.ts';
 import { filterAll, type FilterMessage } from './filter.ts';
 import { badGateway } from './gateway-errors.ts';
 import { nextTurn } from '../event-loop.ts';
+import type { Lifetime } from './lifetime.ts';
 import { LARGE_MESSAGE, NOTHING_UNREAD, readLargeMessages, withUnread } from './large-messages.ts';
 import {
   isResponse,
@@ -47,6 +48,7 @@ export async function forwardResponse(
   call: AuthenticatedCall,
   response: UpstreamResponse,
   options: ResponseOptions,
+  lifetime: Pick<Lifetime, 'requireActive'>,
 ): Promise<void> {
   const { ctx } = call;
   const { status, headers } = response;
@@ -68,7 +70,7 @@ export async function forwardResponse(
   if (isEmpty) return sendEmpty(ctx, status);
   requireIdentity(headers['content-encoding']);
   if (kind === 'application/json' && ctx.method === 'POST')
-    await forwardBody(ctx, response, options);
+    await forwardBody(ctx, response, options, lifetime);
   else throw badGateway(new Error(`the upstream answered ${status} with ${kind ?? 'nothing'}`));
 }
 
@@ -104,9 +106,12 @@ async function forwardBody(
   ctx: Koa.Context,
   response: UpstreamResponse,
   options: ResponseOptions,
+  lifetime: Pick<Lifetime, 'requireActive'>,
 ): Promise<void> {
   const { status, body, ownsBody } = response;
   const pieces = await filterBody(response, options);
+  // The filter may have waited for the store.
+  lifetime.requireActive();
   // Only when all is written: before, the system may still read it.
   if (ownsBody) ctx.res.once('finish', () => releaseMemory(body));
   sendPieces(ctx, status, pieces, JSON_HEADERS);

@@ -49,6 +49,8 @@ export type EventStreamOptions = {
   isListening: boolean;
   /** Seconds until a comment is sent on an idle stream. */
   heartbeat: number;
+  /** Throws if the call has ended. Called before an event is passed on. */
+  requireActive: () => void;
   /** Called for each chunk. */
   onData: () => void;
   /** Called when the stream has ended. */
@@ -171,6 +173,7 @@ class EventForwarder implements ChunkReader {
       for (let event = this.#waiting.shift(); event; event = this.#waiting.shift()) {
         const pieces = await this.#reader.forward(event);
         if (this.#isEnded) return;
+        this.#options.requireActive();
         this.#heartbeat.refresh();
         const isRead = this.#writeAll(pieces);
         if (!isRead && this.#hasFailed()) break;
