@@ -83,10 +83,10 @@ const OWN_NOTIFICATIONS: ReadonlySet<unknown> = new Set([
   TOOLS_CHANGED,
 ]);
 /** The entries of the settings that they are about. */
-const LIST_NOTIFICATIONS: Readonly<Record<string, 'prompts' | 'resources'>> = {
-  'notifications/prompts/list_changed': 'prompts',
-  'notifications/resources/list_changed': 'resources',
-};
+const LIST_NOTIFICATIONS: ReadonlyMap<unknown, 'prompts' | 'resources'> = new Map([
+  ['notifications/prompts/list_changed', 'prompts'],
+  ['notifications/resources/list_changed', 'resources'],
+]);
 const RESOURCE_UPDATED = 'notifications/resources/updated';
 
 /** The members of results that the filter may change, or keeps from the caller. */
@@ -161,7 +161,7 @@ async function isForCaller(
   if (isAboutTask) return true;
   if (id !== undefined || OWN_NOTIFICATIONS.has(method)) return true;
   const rules = options.rules();
-  const listed = LIST_NOTIFICATIONS[String(method)];
+  const listed = LIST_NOTIFICATIONS.get(method);
   if (listed) {
     const levels = [rules.defaultLevel, ...rules[listed].levels];
     return levels.some((level) => decideByLevel(rules.levels, caller, level) !== 'forbidden');
