@@ -7,6 +7,7 @@ import { limitOwner } from '../authenticate.ts';
 import type { AuthenticatedCall } from '../call.ts';
 import { withCredential } from './person-credential.ts';
 import type { Proxy } from './proxy.ts';
+import { maskJson } from './quoting.ts';
 import type { ToolDiscovery } from './tool-discovery.ts';
 import { findCredentialOf } from './without-credential.ts';
 
@@ -45,7 +46,8 @@ export function callerReadings(
           : upstream.headers,
       ofCaller: await proxy.callerHeaders(caller),
     };
-    const pages = await discovery.listFor(headers, signal);
+    const read = await discovery.listFor(headers, signal);
+    const pages = personal ? maskJson(read, personal.token) : read;
     for (const [n, tools] of pages.entries()) {
       const nextCursor = n + 1 < pages.length ? n : undefined;
       await discovery.observe(tools);

@@ -52,6 +52,13 @@ export function maskBytes(bytes: Buffer, token: string): void {
       bytes.fill('*', at, at + form.length);
 }
 
+/** As `maskText`, in all texts of a JSON value. */
+export function maskJson<T>(value: T, token: string): T {
+  const text = JSON.stringify(value);
+  const masked = maskText(text, token);
+  return masked === text ? value : (JSON.parse(masked) as T);
+}
+
 function partsOf(text: string, length: number): string[] {
   const count = Math.max(text.length - length + 1, 0);
   return Array.from({ length: count }, (_, start) => text.slice(start, start + length));
