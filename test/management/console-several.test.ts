@@ -1,10 +1,15 @@
 import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import { addGrant } from '../../src/connections/grants.ts';
 import type { Page } from '../support/browser.ts';
 import { connect } from '../support/connection.ts';
 import { useConsole } from '../support/console.ts';
 import { createConnector, listGrants, requestManagement } from '../support/management-api.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { requirePage } from '../support/browser.ts';
+import { listGrant } from '../support/list-grant.ts';
+import { openSystemStore } from '../support/system-store.ts';
+import { LIFETIMES } from './management-host.ts';
 
 describe('Actions on several records of a list in the console', () => {
   const { system, signIn, open, send, audited } = useConsole({
@@ -93,6 +98,32 @@ describe('Actions on several records of a list in the console', () => {
     expect((await open(browser, '/overview')).status).to.equal(200);
     const last = (await audited('grant_ended')).at(-1);
     expect(last?.['by']).to.match(/^account:[\w-]{27}$/);
+  });
+
+  it('CSL-15 all that was found is named before it ends, however many others are between', async () => {
+    const connector = await createConnector(system(), { level: 'analytics' });
+    const { accessToken } = await connect(system(), connector, { person: 'grace' });
+    const account = String(decodeJwt(accessToken).sub);
+    const now = Date.now() / 1000;
+    const { store } = await openSystemStore(system());
+    const approve = async (n: number) => {
+      const grantId = `grant-among-many-${String(n).padStart(6, '0')}`;
+      const owners = { account, client: 'an-app-among-many', connector: connector.id };
+      await listGrant(store, grantId, owners, { lifetime: 3600, now });
+      const client = { name: n % 700 === 0 ? 'Needle' : 'Hay', redirectHost: 'app.example.com' };
+      const grant = { accountId: account, clientId: owners.client, exp: now + 3600 };
+      await addGrant(store, grantId, { connector: connector.id, client, grant }, LIFETIMES, now);
+    };
+    await Promise.all(Array.from({ length: 701 }, (_, n) => approve(n)));
+    await store.close();
+    const { browser } = await signIn();
+    const list = await open(browser, `/grants?connector=${connector.id}&q=needle`);
+    expect(list.html).to.include('Disconnect all 2 found…');
+    const fields = { ...fieldsOf(list, '/grants/several'), which: 'all' };
+    const asked = await send(browser, list, '/grants/several', fields);
+    expect(asked.html)
+      .to.include('Ends 2 connections of')
+      .and.include('>Disconnect 2 connections<');
   });
 
   it('apps and tokens are revoked together, and the page before counts the connections and people', async () => {

@@ -332,7 +332,7 @@ async function readPage(
   return (await run(management, operation, { query })) as Page<never>;
 }
 
-/** Returns what a query narrows the list to, at most `limit` records: none if it does not narrow it. */
+/** Returns the records with the action that a query narrows the list to, at most `limit`: none if it does not narrow it. */
 export async function findAll(
   management: ManagementContext,
   list: AnyList,
@@ -340,7 +340,15 @@ export async function findAll(
   limit: number,
 ): Promise<never[]> {
   const search = await searchOf(management, list, query);
-  return isNarrowed(search) ? (await readPage(management, list, search, { limit })).items : [];
+  if (!isNarrowed(search)) return [];
+  const found: never[] = [];
+  for (let after: string | undefined; ;) {
+    const page = await readPage(management, list, search, { limit, after });
+    found.push(...withSeveral(management, list, page.items));
+    after = page.next;
+    // Pages before the last one can be short or empty.
+    if (after === undefined || found.length >= limit) return found.slice(0, limit);
+  }
 }
 
 /** The actions return to the list as it is searched. */
