@@ -11,7 +11,10 @@ import { StoreUnavailable } from '../../src/store/store.ts';
 import { accessTo, gatehouse, useCommandLine } from './command-line.ts';
 import { KEYS, request } from './management-host.ts';
 
-const IN_A_MONTH = new Date((Math.floor(Date.now() / 1000) + 30 * 86_400) * 1000).toISOString();
+const inDays = (days: number) =>
+  new Date((Math.floor(Date.now() / 1000) + days * 86_400) * 1000).toISOString();
+const IN_A_DAY = inDays(1);
+const IN_A_MONTH = inDays(30);
 
 async function publicKeys(): Promise<{ keys: object[] }> {
   const { publicKey } = await generateKeyPair('ES256', { extractable: true });
@@ -200,6 +203,19 @@ describe('gatehouse apply', () => {
   });
 
   it('exports and applies what the settings no longer have, and times with parts of a second', async () => {
+  it('refuses a machine that should go on after its connector expired', async () => {
+    const [ops, ...connectors] = file['connectors'] ?? [];
+    const ending = { ...ops, expiresAt: IN_A_DAY };
+    await applied({ ...file, connectors: [ending, ...connectors], machines: [] });
+    host().clock.ahead += 2 * 86_400;
+    const late = { ...file, connectors: [ending, ...connectors] };
+    const refused = await run('apply', '-f', write(late), '--dry-run');
+    expect(refused.code).to.equal(1);
+    expect(refused.stderr).to.match(
+      /line \d+: machines\.0\.connector: the key of a connector that has not ended/,
+    );
+  });
+
     const { store, now } = host();
     await createConnector(
       store,

@@ -104,7 +104,9 @@ async function makePlan(
     if (isEnded) return undefined;
     const planned = connectors.planned.get(key);
     if (planned) return planned;
-    if (file.connectorKeys.has(key)) return 'invalid';
+    // One that was found valid and is not planned expired as the file says.
+    const isValid = connectors.steps.some((step) => step.key === key);
+    if (file.connectorKeys.has(key) && !isValid) return 'invalid';
     return active.find(({ id, key: own = id }) => own === key);
   };
   const machines = await planMachines(
