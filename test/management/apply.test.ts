@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { exportJWK, generateKeyPair } from 'jose';
 import { parse, stringify } from 'yaml';
+import { addRule } from '../../src/clients/rules.ts';
 import { createConnector } from '../../src/links/connectors.ts';
 import { parseFile } from '../../src/management/apply/parse-file.ts';
 import { collectIssues } from '../../src/management/apply/plan.ts';
@@ -202,7 +203,6 @@ describe('gatehouse apply', () => {
     ]);
   });
 
-  it('exports and applies what the settings no longer have, and times with parts of a second', async () => {
   it('refuses a machine that should go on after its connector expired', async () => {
     const [ops, ...connectors] = file['connectors'] ?? [];
     const ending = { ...ops, expiresAt: IN_A_DAY };
@@ -216,6 +216,7 @@ describe('gatehouse apply', () => {
     );
   });
 
+  it('exports and applies what the settings no longer have, and times with parts of a second', async () => {
     const { store, now } = host();
     await createConnector(
       store,
@@ -386,6 +387,24 @@ describe('gatehouse apply', () => {
       expect(shown)
         .to.have.length.above(20)
         .and.not.match(/(?!\n)[\p{Cc}\p{Bidi_Control}]/u);
+  });
+
+  it('APL-06 a dry run names the connections that a block of a stopped run has left, and exits with 3', async () => {
+    await applied(file);
+    const { store, now } = host();
+    const block = { effect: 'block', name: 'CI' } as const;
+    await addRule(store, { ...block, key: 'ci-block', isUnfinished: true, createdAt: now() });
+    const path = write({
+      clientRules: [...(file['clientRules'] ?? []), { key: 'ci-block', ...block }],
+    });
+    const { code, stdout } = await run('apply', '-f', path, '--dry-run', '--exit-code');
+    expect(code).to.equal(3);
+    expect(stdout)
+      .to.match(/Connections that would stop or have a lower level: 1\n.*CI/)
+      .and.include('This would be: 1 adopted, 2 unchanged.');
+    expect((await run('apply', '-f', path)).stdout).to.include('Done: 1 adopted, 2 unchanged.');
+    const again = await run('apply', '-f', path, '--dry-run', '--exit-code');
+    expect([again.code, again.stdout]).to.deep.equal([0, 'Nothing would change: 3 unchanged.\n']);
   });
 
   it('exits with 3 only for a dry run with changes', async () => {

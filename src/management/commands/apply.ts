@@ -2,7 +2,13 @@ import { createReadStream } from 'node:fs';
 import { type Command, InvalidArgumentError } from 'commander';
 import { type Document, isNode, LineCounter, type Node, parseDocument, stringify } from 'yaml';
 import { ManagementError } from '../api/management-error.ts';
-import { appliedText, type SentFile, isChange, KINDS, MAX_FILE_BYTES } from '../resources/apply.ts';
+import {
+  appliedText,
+  changesAnything,
+  KINDS,
+  MAX_FILE_BYTES,
+  type SentFile,
+} from '../resources/apply.ts';
 import type { Terminal } from './terminal.ts';
 
 const HELP = `
@@ -62,7 +68,7 @@ export function addApplyCommands(program: Command, terminal: Terminal): void {
       print(applied, (shown) => appliedText(shown, dryRun));
       const results = KINDS.flatMap((kind) => applied[kind]);
       if (results.some(({ action }) => action === 'failed')) exitWith(EXIT_FAILED);
-      else if (dryRun && exitCode && results.some(isChange)) exitWith(EXIT_CHANGES);
+      else if (dryRun && exitCode && changesAnything(applied)) exitWith(EXIT_CHANGES);
     });
   program
     .command('export')

@@ -250,7 +250,7 @@ export function appliedText(applied: Applied, isDryRun: boolean): string {
     const count = results.filter((result) => result.action === action).length;
     return count > 0 ? [`${count} ${action}`] : [];
   });
-  const hasChanges = results.some(isChange);
+  const hasChanges = changesAnything(applied);
   return [
     ...changes,
     ...(hasChanges ? [affectedText(applied, !isDryRun)] : []),
@@ -260,9 +260,11 @@ export function appliedText(applied: Applied, isDryRun: boolean): string {
   ].join('\n\n');
 }
 
-/** An adopted record only gets its key. */
-export function isChange({ action }: Result): boolean {
-  return action !== 'unchanged' && action !== 'adopted';
+/** An adopted record only gets its key. A block that was in force before still ends the connections that a stopped run has left. */
+export function changesAnything(applied: Applied): boolean {
+  const results = KINDS.flatMap((kind) => applied[kind]);
+  const isChange = ({ action }: Result) => action !== 'unchanged' && action !== 'adopted';
+  return results.some(isChange) || applied.affected.length > 0;
 }
 
 function cellsOf({ key: own, id: known, name, action, changed, error_description: why }: Result) {
