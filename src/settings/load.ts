@@ -101,9 +101,12 @@ const RELOADABLE_SECRETS = [
 function variablesNamedIn(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap(variablesNamedIn);
   if (!isMapping(value)) return [];
-  return Object.entries(value).flatMap(([key, member]) =>
-    /^env$|Env$/.test(key) && typeof member === 'string' ? [member] : variablesNamedIn(member),
-  );
+  return Object.entries(value).flatMap(([key, member]) => {
+    const names = /^env$|Env$/.test(key) ? [member].flat() : [];
+    return names.length > 0 && names.every((name) => typeof name === 'string')
+      ? names
+      : variablesNamedIn(member);
+  });
 }
 
 type Validated = {

@@ -3,7 +3,7 @@ import { dirname, join, relative, resolve } from 'node:path';
 import { expect } from 'chai';
 import { stringify } from 'yaml';
 import type { CommandLineSettings } from '../../src/settings/environment.ts';
-import { loadSettings } from '../../src/settings/load.ts';
+import { loadSettings, secretVariablesIn } from '../../src/settings/load.ts';
 import {
   DEVELOPMENT,
   load,
@@ -270,5 +270,37 @@ describe('the options of the command line', () => {
       expect(issues.map((issue) => issue.setting)).to.deep.equal([setting]);
       expect(issues[0]?.expected).to.match(expected);
     }
+  });
+});
+
+describe('secrets that a reload cannot read again', () => {
+  it('names the variables of the settings that are set, also those in a list', () => {
+    const delivery = [
+      {
+        id: 'siem',
+        kind: 'webhook',
+        url: 'https://siem.example.com/',
+        secretEnv: ['NEW', 'OLD', 'GONE'],
+      },
+    ];
+    const content = {
+      ...DEVELOPMENT,
+      audit: { delivery },
+      management: { keys: [{ name: 'ci', keyEnv: 'CI_KEY' }] },
+    };
+    const environment = {
+      GATEHOUSE_CONFIG: settingsFile(content),
+      GATEHOUSE_MANAGEMENT_KEY: 'key',
+      NEW: 'one',
+      OLD: 'two',
+      CI_KEY: 'three',
+      OTHER: 'four',
+    };
+    expect(secretVariablesIn(environment)).to.deep.equal([
+      'CI_KEY',
+      'GATEHOUSE_MANAGEMENT_KEY',
+      'NEW',
+      'OLD',
+    ]);
   });
 });
