@@ -74,7 +74,7 @@ export async function searchWords(
     const found = await readAgain(management, { batch, hits, filters, words, known: names.known });
     for (const step of batch) {
       if (items.length === limit || cost >= MAX_ROWS_READ) return page(last && cursorOfStep(last));
-      if (step.isUnreadable) unreadable += 1;
+      if (step.isUnreadable && isBehind(step)) unreadable += 1;
       last = step;
       cost += step.text || !isBehind(step) ? 0 : step.cost;
       if (!step.text) continue;
