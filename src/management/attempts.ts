@@ -19,17 +19,22 @@ import { scanPage, searchFor } from './search.ts';
 export const attemptHandlers: Handlers<keyof typeof attemptOperations> = {
   async listAttempts(management, { query: { limit, after, since, end, q, ...owner } }) {
     const { store, now } = management.services;
+    const { account, client } = owner;
+    const isWanted = (attempt: Stored) =>
+      (account === undefined || attempt.account === account) &&
+      (client === undefined || attempt.client === client) &&
+      (end === undefined || endOf(attempt, now())?.end === end);
     const named =
       q === undefined || after !== undefined ? undefined : await findAttemptNamed(store, q.trim());
-    if (named) return { items: [resource(management, named)] };
+    if (named) {
+      const isRecent = since === undefined || named.time >= since;
+      return { items: isRecent && isWanted(named) ? [resource(management, named)] : [] };
+    }
     const found = searchFor(q);
-    const { account, client } = owner;
     const { items, next } = await scanPage(
       until(since, listAttempts(store, { ...owner, after })),
       (attempt) =>
-        (account === undefined || attempt.account === account) &&
-        (client === undefined || attempt.client === client) &&
-        (end === undefined || endOf(attempt, now())?.end === end) &&
+        isWanted(attempt) &&
         found([
           attempt.reference,
           attempt.client,

@@ -41,6 +41,26 @@ describe('Attempts in the console', () => {
     expect(html).to.include(reference).and.include('The person saw the consent page');
   });
 
+  it('a reference is found among the attempts that the other filters leave', async () => {
+    const [one, other] = [await refusedPerson(), await refusedPerson()];
+    const list = async (filters: Record<string, string>) => {
+      const query = new URLSearchParams({ q: one.reference, ...filters });
+      return (
+        (await requestManagement(system(), 'GET', `/attempts?${query}`)) as { items: Found[] }
+      ).items;
+    };
+    const soon = new Date(Date.now() + 60_000).toISOString();
+    for (const [name, filters, count] of [
+      ['alone', {}, 1],
+      ['with its filters', { client: one.client, account: one.account, end: 'refused' }, 1],
+      ['of another app', { client: other.client }, 0],
+      ['of another person', { account: 'x'.repeat(27) }, 0],
+      ['with another end', { end: 'connected' }, 0],
+      ['before the time', { since: soon }, 0],
+    ] as const)
+      expect(await list(filters as Record<string, string>), name).to.have.length(count);
+  });
+
   it('the search in everything shows the reason and leads to the person, with one click each', async () => {
     const { reference, account } = await refusedPerson();
     const { html } = await openConsole(`/search?q=${reference}`);
