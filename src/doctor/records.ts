@@ -4,11 +4,12 @@ import { requiresDpop } from '../dpop/required-levels.ts';
 import { levelTextMismatch } from '../pages/level-texts.ts';
 import { type EndKind, endKinds } from '../observability/labels.ts';
 import { ENDING_DAYS, findComingEnds } from '../management/coming-ends.ts';
-import { isLevel, levelIds, lowestLevel } from '../permission-levels.ts';
+import { DEFAULT_LEVELS, isLevel, levelIds, lowestLevel } from '../permission-levels.ts';
 import { identitySourcesOf, resolveAudienceRule } from '../settings/entitlements.ts';
 import type { Upstream } from '../management/resources/upstream.ts';
 import { printable } from '../printable-text.ts';
 import type { Settings } from '../settings/settings.ts';
+import { TRIAL_LEVELS } from '../settings/upstream-option.ts';
 import { DEFAULT_UPSTREAM, isServed } from '../settings/upstreams.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
 import { counted, findingAbout, type Findings, okIfNone, someOf } from './report.ts';
@@ -205,6 +206,7 @@ function textFindings(settings: Settings): Findings {
   const { levels, theme } = settings;
   const finding = findingAbout('levels', theme ?? 'levels');
   const { unknown, untitled, partial } = levelTextMismatch(settings);
+  const hasLevelsOfSample = untitled.join() === levelIds(DEFAULT_LEVELS).join();
   return [
     unknown.length > 0 &&
       finding.warning({
@@ -219,7 +221,14 @@ function textFindings(settings: Settings): Findings {
         remedy: 'add them to the message file of each of these languages',
       }),
     ),
-    untitled.length > 0 &&
+    hasLevelsOfSample &&
+      findingAbout('levels', 'levels').note({
+        what: `the levels are those of the built-in sample: ${levelIds(levels).join(', ')}`,
+        why: 'they say nothing about the tools of an MCP server, and the consent page has no texts for them',
+        remedy: `set levels to ${TRIAL_LEVELS.map(({ id }) => id).join(', ')}, as gatehouse init does, or to your own, each with title and sees; connectors and minted tokens of the earlier levels give no access then`,
+      }),
+    !hasLevelsOfSample &&
+      untitled.length > 0 &&
       findingAbout('levels', 'levels').note({
         what: `these levels have no title: ${untitled.join(', ')}`,
         why: 'the consent page shows their ids and the titles of their tools, but does not say what they mean',

@@ -58,6 +58,24 @@ describe('doctor on permission levels', () => {
     expect(titled.map(({ outcome }) => outcome)).to.deep.equal(['ok']);
   });
 
+  it('the levels of the sample behind an MCP server are a note that suggests read, write and full', async () => {
+    const [texts, ...others] = (await check(DEFAULT_LEVELS, [UPSTREAM])).filter(
+      ({ outcome }) => outcome !== 'ok',
+    );
+    expect(others).to.deep.equal([]);
+    expect(texts).to.include({ outcome: 'note', about: 'levels' });
+    expect(texts?.what).to.include('analytics, operations, admin, full');
+    expect(texts?.remedy).to.include('set levels to read, write, full');
+    const titled = DEFAULT_LEVELS.map((level) => ({ ...level, title: level.id }));
+    for (const [levels, upstreams] of [
+      [DEFAULT_LEVELS, []],
+      [titled, [UPSTREAM]],
+    ] as const)
+      expect((await check(levels, [...upstreams])).map(({ outcome }) => outcome)).to.deep.equal([
+        'ok',
+      ]);
+  });
+
   it('texts of a theme about other levels are a warning', async () => {
     const theme = join(host.directory, 'theme');
     mkdirSync(join(theme, 'messages'), { recursive: true });
