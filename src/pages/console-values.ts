@@ -345,6 +345,7 @@ export type ConsoleValues = {
     attention: {
       name:
         | 'waiting'
+        | 'waitingAtLeast'
         | 'servers'
         | 'held'
         | 'missed'

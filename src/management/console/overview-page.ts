@@ -23,7 +23,8 @@ type Chart = Values['connections'];
 const CHART_DAYS = 30;
 const WEEK_DAYS = 7;
 const MAX_REASONS = 8;
-const MAX_LISTED = 100;
+/** Apps that are read to count those that wait. */
+const MAX_COUNTED = 1000;
 
 export function overviewPage({ page }: ConsoleRoutes): void {
   page('/overview', show);
@@ -80,8 +81,8 @@ async function findAttention(management: ManagementContext): Promise<Values['att
   const [checks, waiting, servers, ends, deliveries, verified] = await Promise.all([
     checkServers(management),
     settings.clients.registration === 'approval'
-      ? HANDLERS.listClients(management, { query: { limit: MAX_LISTED, state: 'waiting' } })
-      : { items: [] },
+      ? HANDLERS.listClients(management, { query: { limit: MAX_COUNTED, state: 'waiting' } })
+      : { items: [], next: undefined },
     describeUpstreams(management, connectors),
     findComingEnds(listsOfProcess(management, connectors), settings, services.now()),
     HANDLERS.listAuditDelivery(management, {}),
@@ -94,7 +95,11 @@ async function findAttention(management: ManagementContext): Promise<Values['att
   const found = [
     { name: 'tampered', count: verified?.problems.length ?? 0, page: 'audit#integrity' },
     { name: 'health', count: checks.filter(({ isOk }) => !isOk).length, page: 'health' },
-    { name: 'waiting', count: waiting.items.length, page: 'clients?state=waiting' },
+    {
+      name: waiting.next === undefined ? 'waiting' : 'waitingAtLeast',
+      count: waiting.items.length,
+      page: 'clients?state=waiting',
+    },
     { name: 'servers', count: servers.filter(({ error }) => error).length, page: 'servers' },
     {
       name: 'held',
