@@ -44,7 +44,7 @@ const REMEDIES: Readonly<Record<EndKind, string>> = {
   machine: 'to keep it: gatehouse client update --expires',
   signing_key: 'nothing, if the programs have newer tokens',
   client_secret:
-    'create a new secret at the provider, replace it and clientSecretExpires, and run gatehouse reload',
+    'create a new secret where the client is registered, replace it and clientSecretExpires, and run gatehouse reload',
 };
 
 /** Reports connectors, minted tokens, machines and secrets that end soon. */

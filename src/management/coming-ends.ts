@@ -15,7 +15,7 @@ import { epochSeconds } from './resources/fields.ts';
 import type { Page } from './resources/schemas.ts';
 import type { Token } from './resources/token.ts';
 
-/** `name` is that of the record, the id of a signing key, or the id of the provider whose client secret ends. */
+/** `name` is that of the record, the id of a signing key, or the id of the identity provider or the MCP server whose client secret ends. */
 export type ComingEnd = { kind: EndKind; name: string; endsAt: string };
 
 export const ENDING_DAYS = 14;
@@ -64,7 +64,7 @@ export function listsOfProcess(
 /** What works now and ends within ENDING_DAYS, the next end first. `now` is in seconds. */
 export async function findComingEnds(
   lists: RecordLists,
-  { identityProviders }: Pick<Settings, 'identityProviders'>,
+  { identityProviders, upstreams }: Pick<Settings, 'identityProviders' | 'upstreams'>,
   now: number,
 ): Promise<ComingEnd[]> {
   const found: ComingEnd[] = [];
@@ -81,8 +81,11 @@ export async function findComingEnds(
     if (state !== 'revoked') add('machine', name, machine?.expiresAt);
   for (const { id, publishedUntil } of (await lists.keys()).items)
     add('signing_key', id, publishedUntil);
-  for (const { id, clientSecretExpires } of identityProviders)
-    add('client_secret', id, clientSecretExpires && `${clientSecretExpires}T00:00:00Z`);
+  const addSecret = (id: string, day: string | undefined) =>
+    add('client_secret', id, day && `${day}T00:00:00Z`);
+  for (const { id, clientSecretExpires } of identityProviders) addSecret(id, clientSecretExpires);
+  for (const { id, credential } of upstreams)
+    if (credential && credential.kind !== 'key') addSecret(id, credential.clientSecretExpires);
   return found.toSorted((one, other) => epochSeconds(one.endsAt) - epochSeconds(other.endsAt));
 }
 

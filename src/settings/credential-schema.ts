@@ -43,6 +43,12 @@ const clientMembers = {
     .optional()
     .describe('Its secret: a text, `{env: <variable>}` or `{file: <path>}`.'),
   clientSecretFile: z.string().min(1).optional().describe('File with the secret.'),
+  clientSecretExpires: z.iso.date('a day such as 2027-06-30').optional().meta({
+    description:
+      'Day on which the secret ends at the service. From 14 days before, doctor, the console and `/metrics` say so.',
+    valueType: 'day',
+    defaultText: 'none',
+  }),
 };
 
 /** Parameters that the flow itself sets (RFC 6749, RFC 7636, RFC 8707). */

@@ -9,6 +9,7 @@ import {
   openManagementHost,
   request,
 } from '../management/management-host.ts';
+import { DEVELOPMENT, load } from '../settings/settings-file.ts';
 import { examineSettings } from './fault.ts';
 
 const DAY = 86_400;
@@ -53,6 +54,29 @@ describe('What ends within 14 days', () => {
     const openClient = () => managementClient({ url: host.url, key: KEY });
     return examineSettings({ ...settings, identityProviders }, ['ends'], { openClient });
   }
+
+  it('doctor names the client secret of an MCP server, whose settings say when it ends', async () => {
+    const upstream = (id: string, clientSecretExpires: string) => ({
+      id,
+      url: `https://${id}.example.com/mcp`,
+      credential: {
+        kind: 'oauth',
+        clientId: 'gatehouse',
+        clientSecret: 'a secret',
+        clientSecretExpires,
+      },
+    });
+    const settings = load({
+      ...DEVELOPMENT,
+      resourceServer: {
+        upstreams: [upstream('tools', dayAfter(10)), upstream('later', dayAfter(20))],
+      },
+    });
+    const openClient = () => managementClient({ url: host.url, key: KEY });
+    const [found, ...others] = await examineSettings(settings, ['ends'], { openClient });
+    expect(others).to.deep.equal([]);
+    expect(found?.what).to.equal(`1 client secret ends soon: "tools" (${dayAfter(10)})`);
+  });
 
   it('doctor names connectors, minted tokens, machines and client secrets that end within 14 days', async () => {
     await createRecords();
