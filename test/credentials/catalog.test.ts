@@ -89,6 +89,23 @@ describe('The tools of an MCP server that answers nobody without a credential', 
     restoreClock();
   });
 
+  it('CRD-26 have no token of the operator that the server repeats', async () => {
+    const isRead = (token: string) => token.startsWith('at-robot-');
+    service().tools = (token) => [
+      WHOAMI_TOOL,
+      ...(isRead(token) ? [{ ...WHOAMI_TOOL, name: 'search', description: `For ${token}` }] : []),
+    ];
+    const review = async () =>
+      JSON.stringify(await requestManagement(system(), 'GET', `/upstreams/${UPSTREAM}/review`));
+    advanceClock(602);
+    await until('the new tool', async () => (await review()).includes('"search"'));
+    restoreClock();
+    expect(await review())
+      .to.contain('For ***')
+      .and.not.contain('at-robot-');
+    service().tools = () => [WHOAMI_TOOL];
+  });
+
   it('CRD-18 the address is of no use at another server, after it has expired, or from another site', async () => {
     const { url } = await connect();
     const other = url.replace(/ticket=.*/, 'ticket=unknown');

@@ -7,8 +7,10 @@ import type { Upstream } from '../../settings/upstreams.ts';
 import { DiscoveryError } from './discovery-faults.ts';
 
 export type OperatorCredential = {
-  /** Calls `read` with the header of the credential, if there is one, and once more with a renewed one after the upstream refused it. */
-  use<Result>(read: (header: Readonly<Record<string, string>>) => Promise<Result>): Promise<Result>;
+  /** Calls `read` with the header and the token of the credential, if there is one, and once more with renewed ones after the upstream refused them. */
+  use<Result>(
+    read: (header: Readonly<Record<string, string>>, token?: string) => Promise<Result>,
+  ): Promise<Result>;
   /** Calls the listener when the credential changes, until the returned function is called. */
   onChange(listener: () => void): () => void;
 };
@@ -28,12 +30,12 @@ export async function openOperatorCredential(
       if (!('header' in found)) return read({});
       const headerOf = ({ name, value }: { name: string; value: string }) => ({ [name]: value });
       try {
-        return await read(headerOf(found.header));
+        return await read(headerOf(found.header), found.token);
       } catch (error) {
         if (!(error instanceof DiscoveryError) || error.fault !== 'rejected') throw error;
         const renewed = await credentials.renewed(OPERATOR, found.token);
         if (!('header' in renewed)) throw error;
-        return read(headerOf(renewed.header));
+        return read(headerOf(renewed.header), renewed.token);
       }
     },
     onChange: (listener) => credentials.onChange(OPERATOR, listener),
