@@ -2,6 +2,7 @@
 import { connectLink } from '../links/connect-link.ts';
 import { levelWithoutDpop, requiresDpop } from '../dpop/required-levels.ts';
 import { clientSubnet } from '../http/client-subnet.ts';
+import { withOwnEmail } from '../people/domain-owner.ts';
 import { type IdentityProviders, providerName } from '../sign-in/provider.ts';
 import type { ViewValues } from '../pages/pages.ts';
 import {
@@ -150,6 +151,8 @@ export function refusalValues(
     reference,
   }: Form & Pick<ViewValues['no-access'], 'reason' | 'reference'>,
 ): ViewValues['no-access'] {
+  const { identityProviders } = context.site;
+  const { email, emailVerified } = withOwnEmail(identityProviders, account, account);
   return {
     action,
     token,
@@ -157,10 +160,8 @@ export function refusalValues(
     reference,
     ...(account.groupsOmitted ? { groupsOmitted: true } : {}),
     account: {
-      ...accountValues(context.site.identityProviders, account),
-      ...(account.email !== undefined && !account.emailVerified
-        ? { unverifiedEmail: account.email }
-        : {}),
+      ...accountValues(identityProviders, account),
+      ...(email !== undefined && !emailVerified ? { unverifiedEmail: email } : {}),
     },
     connector: connectorValues(context.settings, connector),
   };
@@ -224,10 +225,12 @@ export function accountValues(
   account: ConsentRequest['account'],
 ): ViewValues['consent']['account'] {
   const provider = providerName(identityProviders, account);
+  // The settings may have given the domain to another provider since the sign-in.
+  const { name, email, emailVerified } = withOwnEmail(identityProviders, account, account);
   return {
-    name: account.name,
+    name,
     ...(provider === undefined ? {} : { provider }),
-    ...(account.email !== undefined && account.emailVerified ? { email: account.email } : {}),
+    ...(email !== undefined && emailVerified ? { email } : {}),
   };
 }
 

@@ -3,6 +3,7 @@ import { identitySourcesOf, type Via } from '../settings/entitlements.ts';
 import { CALLER_CLAIMS, type CallerClaim } from '../settings/schema.ts';
 import { isSameIssuer } from '../settings/value-types.ts';
 import { type Account, claimsVia, printableName, verifiedEmailOf } from './account.ts';
+import { withOwnEmail } from './domain-owner.ts';
 import type { ProviderSettings } from './entitlement.ts';
 
 /** Of a person. A claim that the person does not have is absent. */
@@ -26,9 +27,12 @@ export function callerClaims(
   via: Via,
   names: readonly CallerClaim[],
 ): CallerClaims {
-  const claims = claimsVia(account, via);
-  if (!claims || account.forgottenAt !== undefined) return {};
+  const asserted = claimsVia(account, via);
+  if (!asserted || account.forgottenAt !== undefined) return {};
   const { issuer, subject } = account;
+  // The settings may have given the domain to another provider since the person was described.
+  const asserter = via === 'sign-in' ? account : { issuer, subject };
+  const claims = withOwnEmail(settings.identityProviders, asserted, asserter);
   const all: { [Claim in CallerClaim]: CallerClaims[Claim] | undefined } = {
     // Of a person without a name, the account has the subject in its place, which is another claim.
     name: claims.name === printableName(subject) ? undefined : claims.name,

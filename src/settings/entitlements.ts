@@ -116,7 +116,7 @@ export function domainOf({ email, emailDomain }: MatchInFile): string | undefine
 }
 
 /** Returns the provider whose `emailDomains` contains the domain of a rule. Subdomains are separate domains. */
-export function ownerOf<Of extends IdentitySource>(
+export function ownerOf<Of extends Pick<IdentitySource, 'emailDomains'>>(
   match: MatchInFile,
   identitySources: readonly Of[],
 ): Of | undefined {

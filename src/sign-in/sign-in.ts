@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type Koa from 'koa';
 import type { Logger } from 'pino';
 import { type Account, type Identity, isSessionValid } from '../people/account.ts';
+import { withOwnEmail } from '../people/domain-owner.ts';
 import type { Authentication } from '../people/step-up.ts';
 import { saveAccount } from '../people/accounts.ts';
 import { noteGroups } from '../people/arrived-groups.ts';
@@ -231,10 +232,11 @@ const TIMER_TOLERANCE_MS = 5;
  * of this second would be invalid and the sign-in would loop. Then waits for the next second. Rejects with 503 if that is not enough.
  */
 async function saveSignIn(
-  { store, accountKey, accountLifetime: ttl, now }: SignInSite,
-  identity: Identity,
+  { store, accountKey, accountLifetime: ttl, now, identityProviders }: SignInSite,
+  asserted: Identity,
   recheck: { token?: string } | undefined,
 ): Promise<Account> {
+  const identity = withOwnEmail(identityProviders, asserted, asserted);
   for (let attempt = 1; ; attempt += 1) {
     const time = now();
     const account = await saveAccount(store, accountKey, identity, { now: time, ttl, recheck });

@@ -19,6 +19,7 @@ import {
   withAssertion,
 } from '../../people/account.ts';
 import { assertedLevel } from '../../people/step-up.ts';
+import { withOwnEmail } from '../../people/domain-owner.ts';
 import { findAccount, isGone, saveAssertedAccount } from '../../people/accounts.ts';
 import { recordAudit } from '../../audit/audit.ts';
 import { findClientRefusal } from '../../clients/clients.ts';
@@ -200,7 +201,7 @@ async function authorize(context: AssertionContext, ctx: Context, jag: IdJag): P
   if (!connector) throw idJagError(jag.isParameter ? 'unknown_parameter' : 'unknown_resource');
   if (!isUsable(connector, now(), context.settings)) throw idJagError('connector_ended');
   const identity = {
-    ...jag.person,
+    ...withOwnEmail(settings.identityProviders, jag.person, jag.person),
     id: accountIdOf(keys.accountIds, jag.person.issuer, jag.person.subject),
   };
   const { groups } = jag.person;

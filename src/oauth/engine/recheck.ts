@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import { type Account, accountLifetime, isGrantValid } from '../../people/account.ts';
+import { withOwnEmail } from '../../people/domain-owner.ts';
 import { updateAccount } from '../../people/accounts.ts';
 import {
   isRecheckDue,
@@ -137,7 +138,9 @@ function recheckOnce(settings: Settings, services: RecheckServices) {
     if (answer === 'sign-in') await update(id, (current) => withoutToken(current, token));
     else {
       for (const notice of answer.notices ?? []) warnOnce(logger, provider.issuer, notice);
-      await update(id, (current) => withAnswer(current, by, answer.identity, now()));
+      const { identity: asserted } = answer;
+      const identity = withOwnEmail(settings.identityProviders, asserted, asserted);
+      await update(id, (current) => withAnswer(current, by, identity, now()));
     }
     metrics.recheck(answer === 'sign-in' ? 'sign_in_again' : 'answered');
   }

@@ -14,7 +14,12 @@ import {
 } from '../../support/upstream/scripted-upstream.ts';
 import { changeSettings } from '../../support/settings-file.ts';
 import { openSystemStore } from '../../support/system-store.ts';
-import { ALL_CLAIMS, learnedLine, useCallers } from '../../support/upstream/caller-system.ts';
+import {
+  ALL_CLAIMS,
+  learnedLine,
+  providerSettings,
+  useCallers,
+} from '../../support/upstream/caller-system.ts';
 
 const ADA = {
   name: 'Ada Lovelace',
@@ -269,6 +274,54 @@ describe('What the server learns about the person who calls', () => {
     const told = await connectAs({ claims: ADA });
     expect(learnedLine(told.page)).to.equal(undefined);
     expect(await claimsFor(told)).to.deep.equal({});
+  });
+});
+
+describe('What the server learns about a person with an address in a domain that a provider owns', () => {
+  const CEO = { name: 'ceo@example.com', email: 'CEO@example.com', email_verified: true };
+  const { setup, connectAs, claimsFor } = useCallers(
+    { name: 'Orders', caller: { claims: ALL_CLAIMS } },
+    {},
+    { staff: ['example.com'] },
+  );
+
+  it('ENT-09 the server gets an address of the domain when the owner asserts it', async () => {
+    const caller = await connectAs({ claims: CEO });
+    expect(await claimsFor(caller)).to.include({ email: CEO.email, email_verified: true });
+    expect(caller.page.html).to.include(CEO.email);
+  });
+
+  it('ENT-09 an address of the domain that another provider asserts reaches neither the server nor a page', async () => {
+    const { system } = setup();
+    const asserted = { ...CEO, email: CEO.name };
+    const caller = await connectAs({ claims: asserted, provider: 'partners' });
+    expect(await claimsFor(caller)).to.have.all.keys('idp', 'idp_sub', 'provider');
+    expect(learnedLine(caller.page)).to.equal('Orders learns your sign-in service and user ID.');
+    const account = requirePage(await caller.browser.visit(new URL('/account', system.auth)));
+    for (const { html } of [caller.page, account]) expect(html).to.not.include('ceo@example.com');
+    const id = String(decodeJwt(caller.token).sub);
+    expect(await requestManagement(system, 'GET', `/accounts/${id}`)).to.include({
+      name: 'subject-1',
+      emailVerified: false,
+    });
+  });
+
+  it('ENT-09 an address that was verified before its domain got an owner does not reach the server', async () => {
+    const { system, providers } = setup();
+    const claims = { ...CEO, name: 'ceo@later.example', email: 'ceo@later.example' };
+    const caller = await connectAs({ claims, provider: 'partners', sub: 'earlier' });
+    expect(await claimsFor(caller)).to.include({ name: claims.name, email: claims.email });
+    const owned = { staff: ['example.com', 'later.example'] };
+    const undo = changeSettings(system, { identityProviders: providerSettings(providers, owned) });
+    try {
+      await requestManagement(system, 'POST', '/settings/reload', {});
+      expect(await claimsFor(caller)).to.have.all.keys('idp', 'idp_sub', 'provider');
+      const page = requirePage(await caller.browser.visit(new URL('/account', system.auth)));
+      expect(page.html).to.not.include(claims.email);
+    } finally {
+      undo();
+      await requestManagement(system, 'POST', '/settings/reload', {});
+    }
   });
 });
 

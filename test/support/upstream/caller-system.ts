@@ -55,8 +55,15 @@ type Running = {
   providers: Record<ProviderId, OpenIdProvider>;
 };
 
+/** The `emailDomains` of providers. */
+type Domains = Partial<Record<ProviderId, string[]>>;
+
 /** One system for all tests of the surrounding `describe`; `more` adds to the settings of the upstream. */
-export function useCallers(more: Record<string, unknown>, file: Record<string, unknown> = {}) {
+export function useCallers(
+  more: Record<string, unknown>,
+  file: Record<string, unknown> = {},
+  domains: Domains = {},
+) {
   let running: Running | undefined;
   const setup = (): Running => {
     if (!running) throw new Error('the system runs only during tests');
@@ -71,7 +78,7 @@ export function useCallers(more: Record<string, unknown>, file: Record<string, u
     const providers = { staff, partners };
     const created = await createDeployment({
       file: {
-        ...settingsFor(providers),
+        ...settingsFor(providers, domains),
         resourceServer: upstreamSettings(upstream, more),
         ...file,
       },
@@ -162,17 +169,29 @@ function upstreamSettings({ url }: ScriptedUpstream, more: Record<string, unknow
   return { upstream: { url, defaultLevel: 'analytics', ...more } };
 }
 
-function settingsFor(providers: Record<ProviderId, OpenIdProvider>): Record<string, unknown> {
+/** The `identityProviders` of the settings. */
+export function providerSettings(
+  providers: Record<ProviderId, OpenIdProvider>,
+  domains: Domains,
+): object[] {
+  return PROVIDERS.map((id) => ({
+    id,
+    name: `The ${id}`,
+    issuer: providers[id].issuer,
+    userInfo: false,
+    emailDomains: domains[id] ?? [],
+    ...OPENID_CLIENT,
+  }));
+}
+
+function settingsFor(
+  providers: Record<ProviderId, OpenIdProvider>,
+  domains: Domains,
+): Record<string, unknown> {
   return {
     developmentIdp: undefined,
     management: {},
-    identityProviders: PROVIDERS.map((id) => ({
-      id,
-      name: `The ${id}`,
-      issuer: providers[id].issuer,
-      userInfo: false,
-      ...OPENID_CLIENT,
-    })),
+    identityProviders: providerSettings(providers, domains),
     entitlements: PROVIDERS.map((provider) => ({
       match: { anyone: true, provider },
       level: 'analytics',
