@@ -11,6 +11,7 @@ import {
 import { callTool, isAccepted } from '../support/mcp.ts';
 import { changeSettings } from '../support/settings-file.ts';
 import { startSystem, type System } from '../support/system.ts';
+import { type Credentials, postToken } from '../support/token-endpoints.ts';
 import { until } from '../support/until.ts';
 import {
   type Answer,
@@ -33,8 +34,15 @@ const reporter = {
   level: 'operations',
 };
 
+const RESOURCE_SERVER: Credentials = {
+  id: 'figures-api',
+  secret: 'secret-of-the-figures-api-0123456789',
+  method: 'client_secret_basic',
+};
+
 describe('Workloads', () => {
   let platform: Platform;
+  let authorization: Members;
   let system: System;
   let link = '';
   let other = '';
@@ -59,7 +67,9 @@ describe('Workloads', () => {
       },
     ];
     const issuer = { id: 'cluster', issuer: platform.issuer, workloads };
-    system = await startSystem({ file: { authorization: { trustedIssuers: [issuer] } } });
+    const introspectionClients = [{ id: RESOURCE_SERVER.id, secret: RESOURCE_SERVER.secret }];
+    authorization = { trustedIssuers: [issuer], introspectionClients };
+    system = await startSystem({ file: { authorization } });
     link = (await createConnector(system, { name: 'Reports', level: 'admin' })).link;
     other = (await createConnector(system, { name: 'Other', level: 'admin' })).link;
     pairsLink = (await createConnector(system, { name: 'Pairs' })).link;
@@ -247,6 +257,47 @@ describe('Workloads', () => {
       { typ: 'oauth-id-jag+jwt' },
     );
     expect(idJag.body['error']).to.equal('invalid_client');
+  });
+
+  it('WIF-23 introspection says that a token of a workload is active as long as its rule gives its level', async () => {
+    const { body } = await exchangeClaims();
+    const token = String(body['access_token']);
+    const facts = async () => {
+      const url = `${system.auth}/oauth/introspect`;
+      const { status, text } = await postToken(url, RESOURCE_SERVER, token);
+      return [status, JSON.parse(text)] as const;
+    };
+    const [status, claimsOfToken] = await facts();
+    expect([status, claimsOfToken.error]).to.deep.equal([200, undefined]);
+    const subject = 'workload:cluster:reporter';
+    expect(claimsOfToken).to.include({ active: true, sub: subject, client_id: subject, aud: link });
+    const inactive = [200, { active: false }] as const;
+    const expires = new Date(Date.now() - 1000).toISOString();
+    const issuerWith = (changes: Members) => ({
+      id: 'cluster',
+      issuer: platform.issuer,
+      workloads: [{ ...reporter, ...changes }],
+    });
+    for (const trustedIssuers of [
+      [],
+      [issuerWith({ expires })],
+      [issuerWith({ level: 'analytics' })],
+      [issuerWith({ connector: 'Other' })],
+    ]) {
+      const changed = { authorization: { ...authorization, trustedIssuers } };
+      const restore = changeSettings(system, changed);
+      try {
+        await requestManagement(system, 'POST', '/settings/reload', {});
+        expect(await facts(), JSON.stringify(trustedIssuers)).to.deep.equal(inactive);
+      } finally {
+        restore();
+        await requestManagement(system, 'POST', '/settings/reload', {});
+      }
+    }
+    expect((await facts())[1]).to.include({ active: true });
+    await act('cluster:reporter', 'pause');
+    expect(await facts()).to.deep.equal(inactive);
+    await act('cluster:reporter', 'resume');
   });
 
   it('WIF-07 a rule that is paused ends its tokens and gives none until it is resumed, and one that was ended never again', async () => {

@@ -38,6 +38,7 @@ import { mapStoreErrors, respondWithError } from './errors.ts';
 import { grantEvents, logRefusals } from './events.ts';
 import {
   authenticateByKeys,
+  findClientOfWorkloads,
   compareByDigest,
   replaceParameters,
   rotateSessionAtSignIn,
@@ -45,7 +46,7 @@ import {
 import { grantModels } from './grant-models.ts';
 import type { AccessTokenClaims, GrantModelOptions } from './models/options.ts';
 import { idJagGrantType } from './id-jag.ts';
-import { asWorkload, workloadExchange } from './workloads.ts';
+import { asWorkload, WORKLOAD_CLIENT, workloadExchange } from './workloads.ts';
 import { introspection } from './introspection.ts';
 import { rechecks } from './recheck.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
@@ -173,6 +174,7 @@ export async function openEngine(
     addIdJag(provider, resources.getResourceServerInfo);
     addClientCredentials(provider, resources.getResourceServerInfo);
     replaceParameters(provider, exchangeWorkload && asWorkload);
+    findClientOfWorkloads(provider, WORKLOAD_CLIENT);
     rotateSessionAtSignIn(provider);
     compareByDigest(provider, guardSecrets);
     authenticateByKeys(provider, loadKeys, assertionAudiences(settings.authUrl));

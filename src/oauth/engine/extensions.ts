@@ -1,6 +1,7 @@
 // Extensions for which the engine has no documented hook. The tests named here fail if the engine changes.
 import type Koa from 'koa';
 import { type Client, type Interaction, Provider } from 'oidc-provider';
+import { isWorkloadSubject } from '../../settings/workloads.ts';
 import type { PublicKey } from '../../settings/key-set.ts';
 import type { KeyLoader } from './client-keys.ts';
 import { constantTimeEqual } from '../../constant-time.ts';
@@ -175,6 +176,19 @@ export function authenticateByKeys(
   const { prototype } = (provider as unknown as { OIDCContext: { prototype: Prototype } })
     .OIDCContext;
   prototype.clientJwtAuthExpectedAudience = () => new Set(audiences);
+}
+
+/**
+ * Finds the client of all workloads by the subject of one, which is the client of its tokens, where the engine describes a token.
+ * Test: flows/workloads.test.ts.
+ */
+export function findClientOfWorkloads(provider: Provider, workloadClient: string): void {
+  const clients = provider.Client;
+  const find = clients.find.bind(clients);
+  clients.find = (id) =>
+    find(
+      Provider.ctx?.oidc.route === 'introspection' && isWorkloadSubject(id) ? workloadClient : id,
+    );
 }
 
 /** Replaces the keys of a client. */

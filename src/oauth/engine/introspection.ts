@@ -1,15 +1,17 @@
 // Token introspection (RFC 7662), only for the resource servers in the settings. A token is active if the token endpoint would still issue it.
-import { errors } from 'oidc-provider';
+import { errors, type KoaContextWithOIDC } from 'oidc-provider';
 import { connectorIdOf } from '../../links/connect-link.ts';
 import { isPaused } from '../../links/connector.ts';
 import { requiresDpop } from '../../dpop/required-levels.ts';
 import { isAtLeast, type Level, levelOfScope } from '../../permission-levels.ts';
 import { mapStoreErrors } from './errors.ts';
+import { findKnownClient } from './known-client.ts';
 import { requireLevel, type TokenPolicy } from './resource-indicators.ts';
 
 /** A refresh token has its connect link as `resource`, an access token as `aud`. */
 type FoundToken = {
   accountId?: string;
+  clientId?: string;
   iat?: number;
   gty?: string;
   scope?: string;
@@ -23,17 +25,19 @@ export function introspection(policy: TokenPolicy, clients: readonly { id: strin
   return {
     enabled: true,
     allowedPolicy: mapStoreErrors(async function allowedPolicy(
-      _ctx: unknown,
-      { clientId }: { clientId: string },
-      { accountId, iat, gty, scope, resource, aud, jkt }: FoundToken,
+      ctx: KoaContextWithOIDC,
+      { clientId: caller }: { clientId: string },
+      { accountId, clientId, iat, gty, scope, resource, aud, jkt }: FoundToken,
     ): Promise<boolean> {
-      const mayAsk = clients.some(({ id }) => id === clientId);
+      const mayAsk = clients.some(({ id }) => id === caller);
       // A refresh token may give a token of a lower level. An access token has one level.
       const level = aud === undefined ? undefined : levelOfScope(scope);
       const lacksKey =
         level !== undefined && jkt === undefined && requiresDpop(policy.settings, level);
       const granted = { accountId, iat, gty, scope, resource: resource ?? aud };
-      return mayAsk && !lacksKey && isStillAllowed(policy, granted, level);
+      if (!mayAsk || lacksKey || !(await isStillAllowed(policy, granted, level))) return false;
+      // The engine reads it for an active token.
+      return (await findKnownClient(ctx.oidc.provider, String(clientId))) !== undefined;
     }),
   };
 }

@@ -32,6 +32,8 @@ import {
   OFFLINE_ACCESS,
 } from '../../permission-levels.ts';
 import type { Via } from '../../settings/entitlements.ts';
+import type { Settings } from '../../settings/settings.ts';
+import { isWorkloadSubject, ruleInForce } from '../../settings/workloads.ts';
 import { JWT_BEARER } from '../metadata.ts';
 import { requireLevelOfProof } from './dpop.ts';
 import { type EngineRequest, engineRequest, readAhead, startReading } from './engine-request.ts';
@@ -39,7 +41,7 @@ import { invalidGrant, mapStoreErrors } from './errors.ts';
 
 export type TokenPolicy = {
   resourceUrl: string;
-  settings: ConnectorSettings & DpopSettings;
+  settings: ConnectorSettings & DpopSettings & Pick<Settings, 'authorization'>;
   now: () => number;
   readConnector: (id: string) => Promise<Connector | undefined>;
   refreshConnector: (id: string) => Promise<Connector | undefined>;
@@ -202,6 +204,13 @@ export async function requireLevel(policy: TokenPolicy, granted: EnginePayload):
   const level = levelOfScope(granted.scope as string | undefined);
   if (level === undefined || !isLevel(policy.settings.levels, level))
     throw invalidGrant('the level of this connection no longer exists', 'level_removed');
+  if (isWorkloadSubject(accountId))
+    return lowest(
+      policy.settings.levels,
+      connector.level,
+      level,
+      levelOfRule(policy, accountId, connector),
+    );
   if (isMachine) return lowest(policy.settings.levels, connector.level, level);
   const via = granted.gty === JWT_BEARER ? 'id-jag' : 'sign-in';
   const access = account
@@ -210,6 +219,13 @@ export async function requireLevel(policy: TokenPolicy, granted: EnginePayload):
   if (access.refusal)
     throw invalidGrant('the account may not use this connect link', access.refusal);
   return lowest(policy.settings.levels, connector.level, access.level, level);
+}
+
+function levelOfRule({ settings, now }: TokenPolicy, subject: string, connector: Connector): Level {
+  const { trustedIssuers } = settings.authorization;
+  const rule = ruleInForce(trustedIssuers, subject, { connector, now: now() });
+  if (rule && isLevel(settings.levels, rule.level)) return rule.level;
+  throw invalidGrant('the rule of the workload was removed or has expired', 'workload_gone');
 }
 
 function connectorEndReason(

@@ -6,6 +6,7 @@ import { connect, type Connection, obtainCode, redeem } from '../../support/conn
 import { isConsentPage, describePage, openBrowser, requirePage } from '../../support/browser.ts';
 import { advanceClock } from '../../support/clock.ts';
 import { authorizeUrl, refresh, requestToken, type TokenResponse } from '../../support/oauth.ts';
+import { postToken } from '../../support/token-endpoints.ts';
 import { answerWith, hangUp, publish } from './document-host.ts';
 import { usePublishing } from './publishing.ts';
 
@@ -95,6 +96,32 @@ describe('connected clients and the host of their metadata document', () => {
     const answer = requirePage(await browser.submit(page, { decision: 'approve' }));
     expect(answer.status).to.equal(400);
     expect(describePage(answer)).to.include('App not recognized');
+  });
+});
+
+describe('Introspection of a token of a client whose metadata document is no longer known', () => {
+  const id = 'figures-api';
+  const secret = 'secret-of-the-figures-api-0123456789';
+  const publishing = usePublishing('sqlite', undefined, {
+    authorization: { introspectionClients: [{ id, secret }] },
+  });
+
+  it('says that the token is inactive, as the token endpoint refuses the client', async () => {
+    const { system, store, connector, newClient } = publishing();
+    const connection = await connect(system, connector, { as: { client: newClient() } });
+    const { accessToken, refreshToken, client } = connection;
+    const introspect = async (token: string | undefined) => {
+      const as = { id, secret, method: 'client_secret_basic' } as const;
+      const { status, text } = await postToken(`${system.auth}/oauth/introspect`, as, token);
+      return [status, JSON.parse(text).active ?? text];
+    };
+    for (const token of [accessToken, refreshToken])
+      expect(await introspect(token)).to.deep.equal([200, true]);
+    await store.delete(`metadata-document:${client.id}`);
+    advanceClock(400);
+    for (const token of [accessToken, refreshToken])
+      expect(await introspect(token)).to.deep.equal([200, false]);
+    expect((await refreshAgain(connection)).body.error).to.equal('invalid_client');
   });
 });
 
