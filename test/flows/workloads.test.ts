@@ -65,6 +65,12 @@ describe('Workloads', () => {
         level: 'analytics',
         calls: '2/10m',
       },
+      {
+        id: 'single',
+        match: { claims: { team: 'gold' } },
+        connector: 'Single',
+        level: 'analytics',
+      },
     ];
     const issuer = { id: 'cluster', issuer: platform.issuer, workloads };
     const introspectionClients = [{ id: RESOURCE_SERVER.id, secret: RESOURCE_SERVER.secret }];
@@ -312,6 +318,22 @@ describe('Workloads', () => {
     expect(await isAccepted(link, String(again.body['access_token']))).to.equal(true);
     const events = (await readAudit(system)).map(({ event }) => event);
     expect(events).to.include.members(['workload_paused', 'workload_resumed', 'grant_vouched']);
+  });
+
+  it('WIF-07 a rule that was resumed, and one whose connection an administrator ended, share the use of the link that they had', async () => {
+    const { id, link: single } = await createConnector(system, { name: 'Single', maxUses: 1 });
+    const answer = () => exchangeClaims({ team: 'gold' }, { resource: single });
+    expect((await answer()).status).to.equal(200);
+    await act('cluster:single', 'pause');
+    await act('cluster:single', 'resume');
+    const resumed = await answer();
+    expect(resumed.body).to.not.have.property('error_description');
+    const { grant_id: grant } = decodeJwt(String(resumed.body['access_token']));
+    await requestManagement(system, 'DELETE', `/grants/${String(grant)}`);
+    const again = await answer();
+    expect(again.body).to.not.have.property('error_description');
+    const { uses } = (await requestManagement(system, 'GET', `/connectors/${id}`)) as Members;
+    expect(uses).to.equal(1);
   });
 
   it('WIF-08 a limit on the calls of a rule counts all its calls', async () => {

@@ -268,7 +268,9 @@ async function currentGrant(
   const grantId = newGrantId();
   const holder = redeemerOf(subject, subject);
   const reservation = { grantId, holder, reservedUntil: now() + redemptionDeadline(lifetimes) };
-  const isGranted = (id: string) => isGrantActive(store, id, lifetimes, now());
+  // The use of a grant that ended stays that of the rule.
+  const isGranted = async (id: string) =>
+    id === record.grantId || (await isGrantActive(store, id, lifetimes, now()));
   if (!(await acquireUse(store, connector.id, reservation, { now: now(), isActive: isGranted })))
     throw new WorkloadRefused('used_up', { rules: [rule.id] });
   const { tools, calls } = rule;
