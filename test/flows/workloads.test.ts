@@ -265,6 +265,13 @@ describe('Workloads', () => {
     expect(idJag.body['error']).to.equal('invalid_client');
   });
 
+  it('WIF-06 a client_id that is no client of ours is ignored, also an address', async () => {
+    for (const client_id of ['https://agents.example.com/workload', 'https://a.example/', '%'])
+      expect((await exchangeClaims({}, { client_id })).body, client_id).to.include({
+        scope: 'operations',
+      });
+  });
+
   it('WIF-23 introspection says that a token of a workload is active as long as its rule gives its level', async () => {
     const { body } = await exchangeClaims();
     const token = String(body['access_token']);

@@ -36,6 +36,7 @@ import { JWT_BEARER } from '../metadata.ts';
 import { requireLevelOfProof, type VerifiedProof } from './dpop.ts';
 import { engineRequest } from './engine-request.ts';
 import { invalidClientAuth, temporarilyUnavailable } from './errors.ts';
+import { findKnownClient } from './known-client.ts';
 import {
   type AssertionContext,
   type AssertionParameters,
@@ -176,8 +177,8 @@ function engineError(ctx: Context, error: unknown): unknown {
 
 async function refuseOwnClient(ctx: Context): Promise<void> {
   const { clientId } = engineRequest(ctx).workload ?? {};
-  const isOwn = clientId !== undefined && (await ctx.oidc.provider.Client.find(clientId));
-  if (isOwn) throw invalidClientAuth('leave out client_id: a registered client is no workload');
+  if (clientId !== undefined && (await findKnownClient(ctx.oidc.provider, clientId)))
+    throw invalidClientAuth('leave out client_id: a registered client is no workload');
 }
 
 /** Finds the only rule about the connect link that matches. A rule that was ended never matches. */
