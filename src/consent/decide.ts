@@ -49,6 +49,7 @@ import {
   type UpstreamWithCredential,
 } from './credentials.ts';
 import { approveRaise, finishRaise, NothingToRaise } from './raise.ts';
+import { requireSignedIn } from './signed-in.ts';
 import { displayedContent, consentToken, requireConsentToken, grantIdOf } from './token.ts';
 import { accountValues, isContentPart, consentValues, refusalValues } from './values.ts';
 
@@ -174,6 +175,7 @@ async function asksForCredential(
     await show();
     return true;
   }
+  await requireSignedIn(context, interaction, account, signInResult(interaction));
   const ttl = Math.ceil(interaction.exp - services.now());
   await services.store.set(approvalKey(interaction.uid), approval, ttl);
   const began = await beginCredential(context, ctx, {

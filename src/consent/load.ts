@@ -46,6 +46,7 @@ import { ClientWaiting } from '../oauth/error-page.ts';
 import { learnedBy, type LearnedClaims } from './learned.ts';
 import { raisableLevels, requireRaisable } from './raise.ts';
 import { AccessRefused } from './refusals.ts';
+import { requireSignedIn } from './signed-in.ts';
 import {
   type Interaction,
   type InteractionContext,
@@ -200,6 +201,8 @@ export async function requireConsentRequest(
     requireConnector(context, String(resource)),
     requireAccount(context, interaction),
   ]);
+  // The engine asks for a sign-in when it resumes an interaction of an app. It does not resume ours.
+  if (raised) await requireSignedIn(context, interaction, account, signIn);
   const { toolsOf, needAccount } = await readTools(context, connector, account);
   const { levels: all } = context.settings;
   const access = accessThrough(context.settings, connector, account, 'sign-in');

@@ -280,3 +280,40 @@ describe('The address where a person connects an own account', () => {
     expect(service().tokenRequests.filter((form) => form.has('code'))).to.have.length(1);
   });
 });
+
+describe('A key that a person enters after the identity provider ended the session', () => {
+  const KEY = 'key-that-a-person-typed-0123456789';
+  let company: CompanyProvider;
+  let service: ProtectedServer;
+  let system: System;
+  before(async function start() {
+    [company, service] = await Promise.all([startCompanyProvider(), startProtectedServer()]);
+    const entitlements = [{ match: { group: 'employees' }, level: 'analytics' }];
+    const scopes = ['openid', 'profile', 'email', 'groups'];
+    const file = { ...settingsFor(service.url, { kind: 'key' }), entitlements };
+    system = await startSystem(companySettings(company, { scopes }, file));
+    service.acceptKey(KEY);
+  });
+  after(async () => {
+    await system?.stop();
+    await service?.close();
+    await company?.stop();
+  });
+
+  it('BCL-03 is not stored', async () => {
+    const person = { name: 'Ada', email: 'ada@example.com', email_verified: true };
+    company.people.set('ada', { ...person, groups: ['employees'] });
+    company.signInAs('ada');
+    const { link } = await createConnector(system, { name: 'Notes' });
+    const browser = openBrowser([...system.origins, company.issuer]);
+    const opened = await openConsent(system, { link }, { as: { browser } });
+    const asked = requirePage(await opened.decide({ decision: 'approve' }));
+    expect(asked.html).to.contain('Connect your');
+    await company.signOut('ada', `${system.auth}/backchannel-logout`);
+    service.calls.length = 0;
+    const answer = await browser.submit(asked, { credential: 'now', key: KEY });
+    expect(await requestManagement(system, 'GET', '/credentials')).to.deep.include({ items: [] });
+    expect(service.calls).to.deep.equal([]);
+    expect(requirePage(answer).status).to.equal(400);
+  });
+});

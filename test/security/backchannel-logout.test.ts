@@ -2,6 +2,7 @@
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { decodeJwt, type JWTPayload } from 'jose';
+import { openRaisePage } from '../support/account-page.ts';
 import {
   type Browser,
   isConsentPage,
@@ -59,10 +60,10 @@ describe('A logout token', () => {
     return { browser, page, verifier };
   }
 
-  async function approve(browser: Browser, page: Page, verifier: string) {
+  async function approve(browser: Browser, page: Page, verifier: string, level = 'operations') {
     const { connector, server, client } = setup();
     const callback = requireExternalRedirect(
-      await browser.submit(page, { decision: 'approve', level: 'operations', stay: 'on' }),
+      await browser.submit(page, { decision: 'approve', level, stay: 'on' }),
     );
     const code = { link: connector.link, server, client, callback, verifier };
     const { access_token: token = '', refresh_token: refreshToken = '' } = (await redeem(code))
@@ -195,6 +196,19 @@ describe('A logout token', () => {
     expect((await logout('example', { sub: 'ada-6' })).status).to.equal(200);
     const step = await browser.submit(page, { decision: 'approve', level: 'operations' });
     expect(isProviderChoicePage(requirePage(step))).to.equal(true);
+  });
+
+  it('BCL-03 a page for more access that was opened before the logout raises nothing', async () => {
+    const { browser, page, verifier } = await signIn('example', 'ada-15');
+    const { grant } = await approve(browser, page, verifier, 'analytics');
+    const account = requirePage(await browser.visit(new URL('/account', setup().system.auth)));
+    const raise = await openRaisePage(browser, account, grant);
+    expect(isConsentPage(raise)).to.equal(true);
+    expect((await logout('example', { sub: 'ada-15' })).status).to.equal(200);
+    const answer = await browser.submit(raise, { decision: 'approve', level: 'operations' });
+    expect(requirePage(answer).status).to.equal(400);
+    expect(isConsentPage(requirePage(await browser.visit(raise.url)))).to.equal(false);
+    expect((await showGrant(setup().system, grant)).level).to.equal('analytics');
   });
 
   it('BCL-03 a token with sid alone ends that session, and the sign-ins that still belong to it', async () => {
