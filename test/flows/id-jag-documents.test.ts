@@ -6,6 +6,7 @@ import { answerWith, DOMAIN, publish } from '../oauth/metadata-documents/documen
 import { usePublishing } from '../oauth/metadata-documents/publishing.ts';
 import { requirePage } from '../support/browser.ts';
 import { askForDevice, DEVICE_CODE } from '../support/device.ts';
+import { createProof, generateProofKey, statusAndError } from '../support/dpop.ts';
 import { type IdJagIssuer, startIdJagIssuer, validClaims } from '../support/id-jag-issuer.ts';
 import { GRANT_TYPE } from '../support/id-jag-system.ts';
 import { isAccepted } from '../support/mcp.ts';
@@ -15,6 +16,7 @@ const URL_OF_APP = `https://app.${DOMAIN}/vouched.json`;
 const URL_OF_PUBLIC = `https://app.${DOMAIN}/public.json`;
 const URL_OF_DEVICE = `https://app.${DOMAIN}/device.json`;
 const URL_OF_UNUSED = `https://app.${DOMAIN}/unused.json`;
+const URL_OF_BOUND = `https://app.${DOMAIN}/bound.json`;
 const URL_OF_OTHER = `https://app.${DOMAIN}/other.json`;
 const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
 
@@ -31,7 +33,7 @@ describe('An assertion that a client with a metadata document presents', () => {
             id: 'company',
             issuer: idp.issuer,
             jwksUri: idp.jwksUri,
-            clients: [URL_OF_APP, URL_OF_PUBLIC, URL_OF_DEVICE, URL_OF_UNUSED],
+            clients: [URL_OF_APP, URL_OF_PUBLIC, URL_OF_DEVICE, URL_OF_UNUSED, URL_OF_BOUND],
           },
         ],
       },
@@ -54,7 +56,12 @@ describe('An assertion that a client with a metadata document presents', () => {
     return { client_assertion: assertion, client_assertion_type: ASSERTION_TYPE };
   }
 
-  async function present(id: string, more: Record<string, string> = {}, claims: object = {}) {
+  async function present(
+    id: string,
+    more: Record<string, string> = {},
+    claims: object = {},
+    headers: Record<string, string> = {},
+  ) {
     const { system, connector } = publishing();
     const { server } = await discover(connector.link);
     const parties = { aud: system.auth, client_id: id, resource: connector.link };
@@ -66,7 +73,7 @@ describe('An assertion that a client with a metadata document presents', () => {
       ...claims,
     });
     const client: Client = { id, method: 'none', redirectUri: '' };
-    return requestToken(server, client, { grant_type: GRANT_TYPE, assertion, ...more });
+    return requestToken(server, client, { grant_type: GRANT_TYPE, assertion, ...more }, headers);
   }
 
   async function publishKeyed(changes: object = {}): Promise<void> {
@@ -103,6 +110,19 @@ describe('An assertion that a client with a metadata document presents', () => {
     const other = await present(URL_OF_OTHER, await clientAssertion(URL_OF_OTHER));
     expect(other.body.error).to.equal('invalid_client');
     expect(publishing().host.requests.length).to.equal(before);
+  });
+
+  it('AUD-11 without a DPoP proof is refused for a document with dpop_bound_access_tokens, and uses nothing up', async () => {
+    await publishKeyed({ dpop_bound_access_tokens: true });
+    const claims = { jti: randomUUID() };
+    const bearer = await present(URL_OF_BOUND, await clientAssertion(URL_OF_BOUND), claims);
+    expect(statusAndError(bearer)).to.deep.equal([400, 'invalid_dpop_proof']);
+    const dpop = await createProof(await generateProofKey(), {
+      url: `${publishing().system.auth}/oauth/token`,
+    });
+    const authentication = await clientAssertion(URL_OF_BOUND);
+    const bound = await present(URL_OF_BOUND, authentication, claims, { dpop });
+    expect([bound.status, bound.body.token_type]).to.deep.equal([200, 'DPoP']);
   });
 
   it('EMA-02 is refused for a document of a public client', async () => {

@@ -95,6 +95,14 @@ function invalidProof(description: string): Error {
   return new errors.InvalidDpopProof(description);
 }
 
+/** RFC 9449 section 5.2. */
+function withoutProof({ oidc: { client } }: KoaContextWithOIDC): undefined {
+  if ((client as { dpopBoundAccessTokens?: boolean } | undefined)?.dpopBoundAccessTokens)
+    throw invalidProof(
+      'this client registered dpop_bound_access_tokens: send a DPoP proof with each token request',
+    );
+}
+
 export function proofReused(): Error {
   return invalidProof('the DPoP proof was already used: create one for each request');
 }
@@ -117,7 +125,7 @@ export function dpopVerifier({ store, tokenEndpoint: url, nonceKey, now }: DpopV
   const nonces = dpopNonces(nonceKey);
   return async function verifyProof(ctx: KoaContextWithOIDC): Promise<VerifiedProof | undefined> {
     const { headers, headersDistinct } = ctx.req;
-    if (!headers.dpop) return undefined;
+    if (!headers.dpop) return withoutProof(ctx);
     const request = { method: ctx.method, url };
     const proof = await validateProof(headersDistinct.dpop, request, now()).catch(
       (error: unknown) => {
