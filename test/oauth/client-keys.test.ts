@@ -91,12 +91,19 @@ describe('A client that authenticates with a key', () => {
             jwks: { keys: inline.map(({ jwk }) => jwk) },
           },
           { id: 'batch.remote', name: 'Reports', redirectUris: [CALLBACK], jwksUri: KEYS },
+          {
+            id: 'batch.shared',
+            name: 'Reports',
+            redirectUris: [CALLBACK],
+            jwksUri: `${KEYS}/shared`,
+          },
         ],
       },
     },
   );
   const BATCH: Client = { id: 'batch', method: 'none', redirectUri: CALLBACK };
   const REMOTE: Client = { ...BATCH, id: 'batch.remote' };
+  const SHARED: Client = { ...BATCH, id: 'batch.shared' };
 
   beforeEach(() => {
     publishing().host.answer = withKeys(keySet(key));
@@ -157,6 +164,15 @@ describe('A client that authenticates with a key', () => {
       expect(next.status, each.alg).to.equal(200);
       ({ body } = next);
     }
+  });
+
+  it('KEY-06 requests of one client at the same time authenticate with different keys', async () => {
+    publishing().host.answer = withKeys(keySet(key, successor));
+    const signers = [key, successor, key, successor];
+    const codes = [];
+    for (const by of signers) codes.push({ by, code: await codeOf(SHARED) });
+    const answers = await Promise.all(codes.map(({ by, code }) => redeemed(code, by)));
+    expect(answers.map(statusAndError)).to.deep.equal(signers.map(() => [200, undefined]));
   });
 
   it('KEY-02 aud may be the token endpoint, the issuer as a parsed address, or a list of these', async () => {

@@ -22,7 +22,7 @@ import {
   maxAge,
   TooManyFetches,
 } from './client-metadata-documents.ts';
-import { type KeyClient, useKeys } from './extensions.ts';
+import { type KeyClient, withKeys } from './extensions.ts';
 import { invalidClientAuth, temporarilyUnavailable, tooManyAttempts } from './errors.ts';
 import type { Network } from '../../http/guarded-request.ts';
 import {
@@ -158,10 +158,10 @@ function parse(text: string): unknown {
 const NO_KEY =
   'no key of this client fits the assertion: kid and alg in its header must be those of a registered key';
 
-export type KeyLoader = (client: KeyClient, ctx: KoaContextWithOIDC) => Promise<void>;
+export type KeyLoader = (client: KeyClient, ctx: KoaContextWithOIDC) => Promise<KeyClient>;
 
 /**
- * Returns a function that gives a client the keys that verify the assertion of a request, if it has one. A failure of their host is 503
+ * Returns a function that returns a client with the keys that verify the assertion of a request, if it has one. A failure of their host is 503
  * `temporarily_unavailable`, so that clients try again; keys that cannot be used are `invalid_client`.
  *
  * A metadata document may support `none` and keys. Its assertions are verified, not ignored.
@@ -170,15 +170,15 @@ export function keyLoader(options: ClientKeyOptions): KeyLoader {
   const findKeys = clientKeys(options);
   return async (client, ctx) => {
     const assertion = ctx.oidc.params?.client_assertion;
-    if (typeof assertion !== 'string') return;
+    if (typeof assertion !== 'string') return client;
     const hasDocument = client.clientId.startsWith('https://');
     const hasKeys = client.jwks !== undefined || client.jwksUri !== undefined;
     if (hasDocument && hasKeys && client.clientAuthMethod === 'none')
       client.tokenEndpointAuthMethod = 'private_key_jwt';
-    if (client.clientAuthMethod !== 'private_key_jwt') return;
+    if (client.clientAuthMethod !== 'private_key_jwt') return client;
     const header = headerOf(assertion);
     // The engine refuses other algorithms, without keys.
-    if (!ASSERTION_ALGORITHMS.some((supported) => supported === header.alg)) return;
+    if (!ASSERTION_ALGORITHMS.some((supported) => supported === header.alg)) return client;
     const quota = hasDocument ? addressQuota(options, requestContext(ctx).address) : undefined;
     const keys =
       client.jwksUri === undefined
@@ -190,7 +190,10 @@ export function keyLoader(options: ClientKeyOptions): KeyLoader {
     const fitting = keys.filter((key) => fits(key, header));
     if (fitting.length === 0) throw invalidClientAuth(NO_KEY);
     // The engine compares `kid` strictly.
-    useKeys(client, typeof kid === 'string' ? fitting.map((key) => ({ ...key, kid })) : fitting);
+    return withKeys(
+      client,
+      typeof kid === 'string' ? fitting.map((key) => ({ ...key, kid })) : fitting,
+    );
   };
 }
 

@@ -144,7 +144,7 @@ function isSecret(digest: string, given: string): boolean {
 }
 
 /** The engine's key store of one client. It fetches keys itself unless it is fresh. */
-type KeyStore = { clear: () => void; add: (key: PublicKey) => void; freshUntil?: number };
+type KeyStore = { add: (key: PublicKey) => void; freshUntil?: number };
 
 /** What the engine's clients have besides what its types name. */
 export type KeyClient = Pick<Client, 'clientId' | 'clientAuthMethod'> & {
@@ -169,8 +169,8 @@ export function authenticateByKeys(
   const find = clients.find.bind(clients);
   clients.find = async (id) => {
     const client = await find(id);
-    if (client && Provider.ctx) await loadKeys(client as unknown as KeyClient, Provider.ctx);
-    return client;
+    if (!client || !Provider.ctx) return client;
+    return (await loadKeys(client as unknown as KeyClient, Provider.ctx)) as unknown as Client;
   };
   type Prototype = { clientJwtAuthExpectedAudience: () => Set<string> };
   const { prototype } = (provider as unknown as { OIDCContext: { prototype: Prototype } })
@@ -191,11 +191,14 @@ export function findClientOfWorkloads(provider: Provider, workloadClient: string
     );
 }
 
-/** Replaces the keys of a client. */
-export function useKeys({ asymmetricKeyStore: store }: KeyClient, keys: PublicKey[]): void {
-  store.clear();
+/** Returns the client with these keys, for one request: other requests at the same time, which share the engine's object, may need others. */
+export function withKeys(client: KeyClient, keys: readonly PublicKey[]): KeyClient {
+  const view = Object.create(client) as KeyClient;
+  const { constructor: Store } = client.asymmetricKeyStore;
+  const store = new (Store as new (client: KeyClient) => KeyStore)(view);
   for (const key of keys) store.add(key);
   store.freshUntil = Infinity;
+  return Object.defineProperty(view, 'asymmetricKeyStore', { value: store });
 }
 
 /**
