@@ -134,8 +134,9 @@ export async function decideConsent(
         return showConsent(context, ctx, interaction, change ?? 'levels');
       }
       if (!isSignInRecent(context, request)) return signInAgain(context, ctx, interaction, request);
+      const { needsSignIn } = requireOfferedLevel(request, form.level);
       if (await asksForCredential(context, ctx, interaction, request, form)) return;
-      return requireOfferedLevel(request, form.level).needsSignIn
+      return needsSignIn
         ? startStepUp(context, ctx, interaction, request, form)
         : approve(context, ctx, interaction, request, form);
     default:

@@ -1,5 +1,7 @@
 import { expect } from 'chai';
-import { requirePage } from '../support/browser.ts';
+import { formTokenOf } from '../support/account-page.ts';
+import { openBrowser, requirePage } from '../support/browser.ts';
+import { openConsent } from '../support/connection.ts';
 import {
   type Connected,
   openAddress,
@@ -12,7 +14,10 @@ const SCOPES = { analytics: ['read'], operations: ['list'], full: ['admin'] };
 const OF_LEVEL = ['read', 'list'];
 
 describe('An MCP server that needs more scopes than the person has given', () => {
-  const { service, system, connectAs } = usePersonalUpstream({ kind: 'oauth', scopes: SCOPES });
+  const { service, system, link, connectAs } = usePersonalUpstream({
+    kind: 'oauth',
+    scopes: SCOPES,
+  });
   let ada: Connected;
 
   before(async () => {
@@ -37,6 +42,28 @@ describe('An MCP server that needs more scopes than the person has given', () =>
     await ada.browser.submit(page, { credential: 'now' });
     expect(lastAsked()).to.deep.equal(OF_LEVEL);
     expect(textOf(await ada.call())).to.equal('ada');
+  });
+
+  it('CRD-34 a form with a level that the page did not offer is refused before the service is asked for anything', async () => {
+    const browser = openBrowser([...system().origins, service().origin]);
+    const { page } = await openConsent(
+      system(),
+      { link: link() },
+      {
+        as: { browser },
+        person: 'grace',
+      },
+    );
+    const before = service().authorizations.length;
+    const body = new URLSearchParams({
+      token: formTokenOf(page),
+      decision: 'approve',
+      level: 'full',
+      credential: 'now',
+    });
+    const refused = requirePage(await browser.post(page, new URL(page.url), body));
+    expect(refused.status).to.equal(400);
+    expect(service().authorizations).to.have.length(before);
   });
 
   it('a scope beyond the level is not asked for', async () => {
