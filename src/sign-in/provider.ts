@@ -198,9 +198,9 @@ export function findProviderForEmail(
 /** Returns the provider's display name; undefined if it has none or is no longer configured. */
 export function providerName(
   providers: IdentityProviders,
-  account: { issuer: string },
+  { issuer, providerIssuer = issuer }: Pick<Identity, 'issuer' | 'providerIssuer'>,
 ): string | undefined {
-  return providers.find(({ issuer }) => isSameIssuer(account.issuer, issuer))?.name;
+  return providers.find((provider) => isSameIssuer(providerIssuer, provider.issuer))?.name;
 }
 
 /** `uid` becomes the first part of `state`. */

@@ -1,7 +1,11 @@
 // What a changed discovery document changes, and which issuers a document may have.
 import { expect } from 'chai';
 import * as openid from 'openid-client';
-import { createLoginState, openIdentityProvider } from '../../src/sign-in/provider.ts';
+import {
+  createLoginState,
+  openIdentityProvider,
+  providerName,
+} from '../../src/sign-in/provider.ts';
 import { identityProviderSchema } from '../../src/settings/identity-provider-schema.ts';
 import { isIssuerOfDocument } from '../../src/settings/value-types.ts';
 import { advanceClock, freezeClock, restoreClock } from '../support/clock.ts';
@@ -197,6 +201,13 @@ describe('The shared endpoints of Microsoft Entra ID', () => {
     };
     expect(await recheck(iss)).to.have.nested.property('identity.name', 'Ada');
     expect(await recheck(other).catch(() => 'rejected')).to.equal('rejected');
+  });
+
+  it('have on pages the name that the settings give them, for people of every tenant', async () => {
+    const client = { ...open(`${MICROSOFT}/common/v2.0`), name: 'Contoso' };
+    provider.setBehaviour({ claims: { ...ADA, iss: `${MICROSOFT}/${TENANT}/v2.0`, tid: TENANT } });
+    const person = await identifyAt(client, provider.approve);
+    expect(providerName([client], person)).to.equal('Contoso');
   });
 });
 
