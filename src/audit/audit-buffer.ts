@@ -4,14 +4,16 @@ import type { DropReason } from '../observability/labels.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { LogPart } from '../store/store.ts';
 import { type AuditItem, type AuditServices, newItemId, storeAudit } from './audit.ts';
+import type { StoredPlace } from './audit-log.ts';
+import { noteReach } from './audit-reach.ts';
 
 /** An item of the time `at` (seconds since the epoch). It may get its id later. */
 export type WaitingItem = {
   at: number;
   item: Omit<AuditItem, 'time'>;
   part: LogPart;
-  /** The number of the call that it ends. Such an item is never dropped: there are no more than open calls. */
-  completes?: number | undefined;
+  /** The call that it ends. Such an item is never dropped: there are no more than open calls. */
+  completes?: StoredPlace | undefined;
 };
 
 export type AuditBuffer = {

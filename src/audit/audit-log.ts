@@ -1,5 +1,13 @@
 // The audit log in the store: what is appended, read by number, and found by its index.
-import type { LogEntry, LogMark, LogPart, NewLogEntry, Store } from '../store/store.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type {
+  LogCompletion,
+  LogEntry,
+  LogMark,
+  LogPart,
+  NewLogEntry,
+  Store,
+} from '../store/store.ts';
 import type { AuditItem } from './audit.ts';
 import { itemDigest, sealed, type SealedItem, unsealed } from './chain/sealed-item.ts';
 import type { StoredDigests } from './chain/stored-digests.ts';
@@ -41,12 +49,25 @@ export const OUTCOME_TERM = TERM_KINDS.indexOf('outcome');
 /** A connection, or what takes its place for machines and minted tokens: where calls are too many, the one with the most loses first. */
 export const OWNER_TERM = TERM_KINDS.indexOf('grant');
 
-/** An item to append. `completes` is the number of the call that it ends. */
+/** Only calls may be in the index of calls that need not be recorded. A call that was stored before it was made is recorded. */
+export function isInPart({ event, outcome }: AuditItem, part: LogPart): boolean {
+  return part === 'lasting' || (event === 'call' && outcome !== 'started');
+}
+
+/** The time that the row of an item has: seconds since the epoch. */
+export function timeOfRow({ time }: AuditItem): number {
+  return Math.floor(Date.parse(time) / 1000);
+}
+
+/** An item to append. `completes` is the call that it ends. */
 export type NewAuditItem = {
   item: AuditItem;
   part: LogPart;
-  completes?: number | undefined;
+  completes?: StoredPlace | undefined;
 };
+
+/** Where an item is stored. */
+export type StoredPlace = Pick<AuditItem, 'number' | 'epoch'>;
 
 export type AppendOptions = {
   token?: string | undefined;
@@ -115,8 +136,15 @@ function logEntries(added: readonly NewAuditItem[]): NewLogEntry<SealedItem>[] {
   const texts: TermTexts = [];
   return added.map(({ item, part, completes }, index) => {
     const time = Date.parse(item.time) / 1000;
-    return { value: values[index] ?? item, part, time, terms: termTexts(item, texts), completes };
+    const terms = termTexts(item, texts);
+    return { value: values[index] ?? item, part, time, terms, completes: completionOf(completes) };
   });
+}
+
+const STARTED_TERM = termText('outcome', 'started');
+
+function completionOf(place: StoredPlace | undefined): LogCompletion | undefined {
+  return place && { number: place.number ?? 0, epoch: place.epoch ?? '', term: STARTED_TERM };
 }
 
 /** `item` is undefined if this process cannot decrypt it. */

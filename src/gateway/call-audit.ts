@@ -151,7 +151,7 @@ export function callAudit({ settings, services, refusals }: CallAuditOptions): C
     activity.calls(item.level ?? '', COUNTED[outcome], 1);
     if (started) {
       const end = { event: 'call_ended', call: started.id, ...ended };
-      return buffer.add({ at: now(), item: end, part, completes: started.number });
+      return buffer.add({ at: now(), item: end, part, completes: started });
     }
     const whole = { at, item: { ...item, ...ended }, part } as const;
     if (outcome !== 'refused') return buffer.add(whole);

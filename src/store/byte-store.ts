@@ -111,8 +111,13 @@ export interface ByteLogs {
   trimLog(name: string, trimming: LogTrimming): Promise<boolean>;
 }
 
-/** `row` is without its number (log-rows.ts). `completes` is 0 if the entry completes no other. */
-export type LogBytes = { bytes: Buffer; part: LogPart; row: Buffer; completes: number };
+/** `row` is without its number (log-rows.ts). `completes` is the entry that this one completes, with the hash of its first term. */
+export type LogBytes = {
+  bytes: Buffer;
+  part: LogPart;
+  row: Buffer;
+  completes: { number: number; epoch: string; term: number } | undefined;
+};
 /** The bytes begin with the epoch. */
 export type NumberedBytes = [number: number, bytes: Buffer];
 export const EPOCH_LENGTH = 12;

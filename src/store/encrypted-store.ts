@@ -432,14 +432,14 @@ function logs(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout
     sent: { token: string; mark?: LogMark },
   ) => {
     const name = encryption.name(key);
-    const encrypted = entries.map(({ value, part, time, terms: found, completes = 0 }) => ({
+    const encrypted = entries.map(({ value, part, time, terms: found, completes }) => ({
       bytes: encryption.encrypt(name, value),
       part,
       row: rowWithoutNumber(
         time,
         found.slice(0, LOG_TERMS).map((term) => hashOf(name, term)),
       ),
-      completes,
+      completes: completes && { ...completes, term: hashOf(name, completes.term) },
     }));
     const appended = await withTimeout(
       bytes.appendLog(name, encrypted, { ...sent, epoch: randomId() }),

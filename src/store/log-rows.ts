@@ -5,7 +5,7 @@
 export const LOG_TERMS = 7;
 export const NUMBER_BYTES = 6;
 const TIME_BYTES = 4;
-const TERM_BYTES = 4;
+export const TERM_BYTES = 4;
 
 // The place of each column in a row.
 const TIME_AT = NUMBER_BYTES;
@@ -73,10 +73,14 @@ export function completionOf(number: number, row: Buffer): Buffer {
   return Buffer.concat([numberBytes(number), row.subarray(at, at + TERM_BYTES)]);
 }
 
-/** Undefined if the block does not have the row. */
-export function withCompleted(block: Buffer, number: number, by: Buffer): Buffer | undefined {
+/** Undefined if the block does not have the row with this first term. */
+export function withCompleted(
+  block: Buffer,
+  { number, term }: { number: number; term: number },
+  by: Buffer,
+): Buffer | undefined {
   for (let index = 0; index < rowCount(block); index += 1) {
-    if (numberAt(block, index) !== number) continue;
+    if (numberAt(block, index) !== number || termAt(block, index, 0) !== term) continue;
     const changed = Buffer.from(block);
     by.copy(changed, index * ROW_BYTES + COMPLETED_AT);
     return changed;

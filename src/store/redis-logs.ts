@@ -8,7 +8,15 @@ import {
   type NumberedBytes,
   type Transform,
 } from './byte-store.ts';
-import { BLOCK_ROWS, COMPLETION_BYTES, COMPLETED_AT, NUMBER_BYTES, ROW_BYTES } from './log-rows.ts';
+import {
+  BLOCK_ROWS,
+  COMPLETION_BYTES,
+  COMPLETED_AT,
+  NUMBER_BYTES,
+  ROW_BYTES,
+  TERM_BYTES,
+  TERMS_AT,
+} from './log-rows.ts';
 import type { RedisClient } from './redis-client.ts';
 import { LOG_PARTS, type LogPart, runsIn } from './store.ts';
 
@@ -29,7 +37,8 @@ end`;
 
 // KEYS: head, entries, sent, and for each part its order and its blocks. ARGV: the epoch of a new log, the marks before and
 // after (empty without), and for each entry the number of its
-// part, what it completes, its row and its bytes. HINCRBY comes first, because Redis refuses it when it is full.
+// part, what it completes (its epoch, first term and number; empty without), its row and its bytes. HINCRBY comes first, because Redis refuses
+// it when it is full.
 const APPEND_LOG = `${FUNCTIONS}
 local sent = redis.call('GET', KEYS[3])
 if sent then return { sent, redis.call('HGET', KEYS[1], 'epoch') } end
@@ -47,8 +56,7 @@ for index = 0, count - 1 do
   local number = first + index
   redis.call('ZADD', KEYS[2], text(number), epoch .. ARGV[at + 3])
   local part = tonumber(ARGV[at])
-  local completed = tonumber(ARGV[at + 1])
-  if completed == 0 then
+  if ARGV[at + 1] == '' then
     added[part] = added[part] or {}
     table.insert(added[part], { number, bytes(number) .. ARGV[at + 2] })
   end
@@ -73,14 +81,18 @@ for part, rows in pairs(added) do
 end
 for index = 0, count - 1 do
   local at = 4 + index * 4
-  local completed = tonumber(ARGV[at + 1])
-  if completed > 0 then
+  local completes = ARGV[at + 1]
+  local completed = string.sub(completes, ${EPOCH_LENGTH + TERM_BYTES + 1})
+  local entry = completes ~= '' and redis.call('ZRANGEBYSCORE', KEYS[2], completed, completed)[1]
+  if entry and string.sub(entry, 1, ${EPOCH_LENGTH}) == string.sub(completes, 1, ${EPOCH_LENGTH}) then
+    local term = string.sub(completes, ${EPOCH_LENGTH + 1}, ${EPOCH_LENGTH + TERM_BYTES})
     local order, blocks = KEYS[2 + 2 * ARGV[at]], KEYS[3 + 2 * ARGV[at]]
-    local id = redis.call('ZREVRANGEBYSCORE', order, text(completed), '-inf', 'LIMIT', 0, 1)[1]
+    local id = redis.call('ZREVRANGEBYSCORE', order, completed, '-inf', 'LIMIT', 0, 1)[1]
     local block = id and redis.call('HGET', blocks, id) or ''
-    local wanted = bytes(completed)
+    local wanted = bytes(tonumber(completed))
     for from = 1, #block, ${ROW_BYTES} do
-      if string.sub(block, from, from + ${NUMBER_BYTES - 1}) == wanted then
+      local isWanted = string.sub(block, from, from + ${NUMBER_BYTES - 1}) == wanted
+      if isWanted and string.sub(block, from + ${TERMS_AT}, from + ${TERMS_AT + TERM_BYTES - 1}) == term then
         local completion = bytes(first + index) .. string.sub(ARGV[at + 2], ${COMPLETED_AT + 1}, ${COMPLETED_AT + COMPLETION_BYTES - NUMBER_BYTES})
         block = string.sub(block, 1, from + ${COMPLETED_AT - 1}) .. completion .. string.sub(block, from + ${COMPLETED_AT + COMPLETION_BYTES})
         redis.call('HSET', blocks, id, block)
@@ -196,7 +208,7 @@ export function redisLogs(client: RedisClient): ByteLogs {
       ];
       const sent = entries.flatMap(({ part, completes, row, bytes }: LogBytes) => [
         String(LOG_PARTS.indexOf(part) + 1),
-        String(completes),
+        completionBytes(completes),
         row,
         bytes,
       ]);
@@ -271,6 +283,15 @@ export async function* rewriteLogEntries(
     if (entries.length < REWRITTEN_ENTRIES) return;
     after = entries.at(-1)?.[0] ?? after;
   }
+}
+
+function completionBytes(completes: LogBytes['completes']): Buffer | '' {
+  if (!completes) return '';
+  const { number, epoch, term } = completes;
+  const start = Buffer.alloc(EPOCH_LENGTH + TERM_BYTES);
+  start.write(epoch, 'latin1');
+  start.writeUInt32BE(term, EPOCH_LENGTH);
+  return Buffer.concat([start, Buffer.from(String(number))]);
 }
 
 function entriesOf(name: string): string {

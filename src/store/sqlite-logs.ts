@@ -76,14 +76,17 @@ export function sqliteLogs(
     return row && blockOf(row);
   };
   const complete = (log: number, number: number, { part, row, completes }: LogBytes) => {
-    const block = blockBelow(log, part, completes + 1);
+    const completed = completes && one.get(log, completes.number);
+    const epoch = completed && bufferOf(completed['value']).toString('latin1', 0, EPOCH_LENGTH);
+    if (!completes || epoch !== completes.epoch) return;
+    const block = blockBelow(log, part, completes.number + 1);
     const changed = block && withCompleted(block.rows, completes, completionOf(number, row));
     if (changed) putBlock.run(log, part, block.first, changed);
   };
   /** `first` is the number of the first entry. Those that complete others have no row. */
   const addRows = (log: number, part: LogPart, entries: readonly LogBytes[], first: number) => {
     const rows = entries.flatMap(({ row, completes, part: own }, index) =>
-      own === part && completes === 0 ? [{ number: first + index, row }] : [],
+      own === part && !completes ? [{ number: first + index, row }] : [],
     );
     let block = rows.length > 0 ? blockBelow(log, part, Infinity) : undefined;
     while (rows.length > 0) {
@@ -112,7 +115,7 @@ export function sqliteLogs(
         );
         for (const part of LOG_PARTS) addRows(log, part, entries, first);
         entries.forEach((entry, index) => {
-          if (entry.completes > 0) complete(log, first + index, entry);
+          if (entry.completes) complete(log, first + index, entry);
         });
         return { first, epoch: current };
       });

@@ -25,8 +25,11 @@ export type NewLogEntry<T> = {
   time: number;
   /** In an order that is the same for all entries of a log; undefined for what it does not have. */
   terms: readonly (string | undefined)[];
-  completes?: number | undefined;
+  completes?: LogCompletion | undefined;
 };
+
+/** The entry with the number, if it still has the epoch and the first term: a failover may have given its number to another one. */
+export type LogCompletion = { number: number; epoch: string; term: string };
 
 /** `lasting` entries are trimmed by their age only, `bulk` entries by their number too. */
 export const LOG_PARTS = ['lasting', 'bulk'] as const;

@@ -30,10 +30,10 @@ onEachStore('The index of the audit log in memory', (system) => {
     });
     await until('the index', () => find() !== undefined);
     // Only the index was read, so that this is not in it.
-    for (const { number: completes = 0, id } of started.filter((_, n) => n % 3 === 0))
+    for (const completes of started.filter((_, n) => n % 3 === 0))
       await storeAudit(auditServices(store, START), [
         {
-          item: itemOf(START, { event: 'call_ended', call: id, outcome: 'failed' }),
+          item: itemOf(START, { event: 'call_ended', call: completes.id, outcome: 'failed' }),
           part: 'lasting',
           completes,
         },

@@ -128,7 +128,7 @@ onEachStore('Items of the audit log that nobody waits for', (system) => {
   it('calls that no longer fit into the memory are counted in an item, and the end of a call always fits', async () => {
     const { items, dropped } = await stored((buffer) => {
       for (let n = 0; n < MAX_WAITING + 5; n += 1) buffer.add(answered('busy', 'lasting'));
-      buffer.add({ ...answered('ends', 'lasting'), completes: 1 });
+      buffer.add({ ...answered('ends', 'lasting'), completes: { number: 1 } });
     });
     expect(items).to.have.lengthOf(MAX_WAITING + 2);
     expect(items.at(-2)).to.include({ grantId: 'ends' });

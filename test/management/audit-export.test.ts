@@ -27,7 +27,7 @@ describe('the export of the audit log', () => {
     const started = await record({ tool: 'export_cards', outcome: 'started' });
     const end = { id: 'end', time: started.time, event: 'call_ended', outcome: 'failed', ms: 7 };
     const item = { ...end, call: started.id };
-    await storeAudit(services(), [{ item, part: 'lasting', completes: started.number }]);
+    await storeAudit(services(), [{ item, part: 'lasting', completes: started }]);
   };
   const linesOf = (lines: string) =>
     lines

@@ -59,7 +59,7 @@ describe('reading the audit log', () => {
     const started = await record({ tool: 'export_cards', outcome: 'started' });
     const end = { event: 'call_ended', call: started.id, outcome: 'failed', ms: 12 };
     const item = { id: 'end', time: started.time, ...end };
-    const completes = started.number;
+    const completes = started;
     await storeAudit(auditServices(host.store, NOW), [{ item, part: 'lasting', completes }]);
     const { items } = await read({ outcome: 'failed' });
     expect(items).to.have.lengthOf(1);

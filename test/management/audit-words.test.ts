@@ -105,7 +105,7 @@ describe('a search by words in the audit log that repeats an earlier one', () =>
     expect(await find('upstream_timeout')).to.deep.equal([]);
     const ended = { event: 'call_ended', call: started.id, outcome: 'failed' };
     const item = { id: 'end', time: started.time, reason: 'upstream_timeout', ...ended };
-    const completes = started.number;
+    const completes = started;
     await storeAudit(auditServices(host.store, host.now()), [{ item, part: 'lasting', completes }]);
     expect(await find('upstream_timeout')).to.deep.equal(['1']);
     await record({ tool: 'export_cards', traceId: '2' });

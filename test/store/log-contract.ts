@@ -114,9 +114,10 @@ export function testLogs(fixture: ContractFixture): void {
     });
 
     it('an entry that completes another one has no row, and gives the other one its first term', async () => {
-      await store.appendLog(key, [entry('call'), entry('other')]);
+      const { epoch } = await store.appendLog(key, [entry('call'), entry('other')]);
+      const completes = { number: 1, epoch, term: 'outcome:done' };
       await store.appendLog(key, [
-        { ...entry('end'), terms: ['outcome:failed'], completes: 1 },
+        { ...entry('end'), terms: ['outcome:failed'], completes },
         entry('later'),
       ]);
       const rows = (await rowsOf('bulk')).map((row) => [row.number, row.completedBy, row.terms[0]]);
@@ -127,6 +128,18 @@ export function testLogs(fixture: ContractFixture): void {
         [4, 0, done],
       ]);
       expect((await store.readLog(key, { after: 0, limit: 9 })).length).to.equal(4);
+    });
+
+    it('after a failover, an entry does not complete one that got the number of another', async () => {
+      const { epoch } = await store.appendLog(key, [entry('one'), entry('other')]);
+      const rows = await rowsOf('bulk');
+      for (const completes of [
+        { number: 1, epoch, term: 'outcome:started' },
+        { number: 1, epoch: 'b'.repeat(epoch.length), term: 'outcome:done' },
+        { number: 9, epoch, term: 'outcome:done' },
+      ])
+        await store.appendLog(key, [{ ...entry('end'), terms: ['outcome:failed'], completes }]);
+      expect(await rowsOf('bulk')).to.deep.equal(rows);
     });
 
     it('trimming deletes entries and their rows, keeps the others, and gives no number again', async () => {
@@ -160,7 +173,7 @@ export function testLogs(fixture: ContractFixture): void {
       await store.appendLog(key, [entry(1)]);
       const [before] = await store.readLogBlocks(key, { part: 'bulk', after: 0, limit: 1 });
       if (!before) throw new Error('the log has no block');
-      await store.appendLog(key, [entry(2)]);
+      const { epoch } = await store.appendLog(key, [entry(2)]);
       const trim = (number: number, block: typeof before) =>
         store.trimLog(key, {
           part: 'bulk',
@@ -170,7 +183,8 @@ export function testLogs(fixture: ContractFixture): void {
       expect(await trim(1, before)).to.equal(true);
       expect((await rowsOf('bulk')).map(({ number }) => number)).to.deep.equal([2]);
       const [left] = await store.readLogBlocks(key, { part: 'bulk', after: 0, limit: 1 });
-      await store.appendLog(key, [{ ...entry('end'), completes: 2 }]);
+      const completes = { number: 2, epoch, term: 'outcome:done' };
+      await store.appendLog(key, [{ ...entry('end'), completes }]);
       expect(await trim(2, left ?? before)).to.equal(false);
       expect(await store.readLog(key, { after: 0, limit: 9 })).to.have.lengthOf(2);
     });

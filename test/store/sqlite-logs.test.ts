@@ -40,7 +40,7 @@ async function append(logs: Logs, count: number, token = `token ${(sent += 1)}`)
     bytes: Buffer.from(`entry ${n} of ${token}`),
     part: 'bulk',
     row: rowWithoutNumber(1_900_000_000, []),
-    completes: 0,
+    completes: undefined,
   });
   const appended = await logs.appendLog(
     LOG,
