@@ -25,6 +25,7 @@ import { auditIndex, lastAuditNumber, OWNER_TERM } from './audit-log.ts';
 import { finishForgetting } from './chain/forget.ts';
 import { recordInterrupted } from './recorded-change.ts';
 import { coverByCheckpoint } from './chain/make-checkpoint.ts';
+import { type DueRow, trimmableRows, type TrimmableRows } from './trimmable.ts';
 
 export type KeptAudit = Pick<Settings['audit'], 'keep' | 'keepUndelivered'> & {
   keepCalls: KeptCalls;
@@ -98,7 +99,7 @@ const MAX_TRIMMED = 200_000;
 /** Trimmed below the limit, so that not every run has to. */
 const SLACK = 0.02;
 
-/** Removes what is too old, and calls above their number, and records that before. */
+/** Removes what is too old, and calls above their number, and records that before. Reads what it removes, because nobody signs the index. */
 export async function trimAudit(
   services: Services,
   { keep, keepCalls, keepUndelivered, delivered }: KeptAudit,
@@ -112,52 +113,62 @@ export async function trimAudit(
   const below = Math.max(Math.min(...(await delivered())), last - keepUndelivered) + 1;
   const quotas = isBulk ? await quotasOf(services, keepCalls.items, last) : new Map();
   const trimmed: Trimmed[] = [];
-  let [count, ranges, newestByNumber, isAfterTrimmed] = [0, 0, 0, false];
+  const differing: number[] = [];
+  let [looked, ranges, newestByNumber, isAfterTrimmed] = [0, 0, 0, false];
   for await (const block of blocksOf(services, part)) {
-    const isDropped = (index: number): boolean => {
-      const number = numberAt(block.rows, index);
-      if (number >= below) return false;
-      const time = timeAt(block.rows, index);
-      if (time < bound) return true;
+    const isDue = (index: number): DueRow | undefined => {
+      const number = Math.max(numberAt(block.rows, index), completedBy(block.rows, index));
+      if (number >= below) return undefined;
+      if (timeAt(block.rows, index) < bound) return { index, isByCount: false };
       const owner = termAt(block.rows, index, OWNER_TERM);
       const quota = quotas.get(owner);
-      if (quota === undefined) return false;
+      if (quota === undefined) return undefined;
       if (quota === 1) quotas.delete(owner);
       else quotas.set(owner, quota - 1);
-      newestByNumber = Math.max(newestByNumber, time);
-      return true;
+      return { index, isByCount: true };
     };
-    const dropped = Array.from({ length: rowCount(block.rows) }, (_, index) => isDropped(index));
-    const isPast = dropped.every((is, index) => is || timeAt(block.rows, index) > now());
+    const found = Array.from({ length: rowCount(block.rows) }, (_, index) => isDue(index));
+    const isPast = found.every((due, index) => due || timeAt(block.rows, index) > now());
     const isEnd = quotas.size === 0 && !isPast;
-    const isTrimmed = dropped.includes(true);
-    if (isTrimmed) {
-      const numbers = dropped
-        .flatMap((is, index) =>
-          is ? [numberAt(block.rows, index), completedBy(block.rows, index)] : [],
-        )
-        .filter((number) => number > 0);
-      const after = keptRows(block.rows, (index) => dropped[index] !== true);
+    const due = found.filter((row) => row !== undefined);
+    const { rows, differing: others } =
+      due.length > 0 ? await trimmableRows(store, part, block, { due, bound }) : NOTHING;
+    differing.push(...others);
+    if (rows.length > 0) {
+      const dropped = new Set(rows.map(({ index }) => index));
+      const numbers = rows.flatMap((row) => row.numbers);
+      const after = keptRows(block.rows, (index) => !dropped.has(index));
       trimmed.push({ before: block, after, numbers, isAfterTrimmed });
-      count += numbers.length;
       ranges += rangesOf(numbers).length;
     }
-    isAfterTrimmed = isTrimmed;
-    if (isEnd || count > MAX_TRIMMED || ranges > MAX_RANGES) break;
+    for (const { index, isByCount } of rows)
+      if (isByCount) newestByNumber = Math.max(newestByNumber, timeAt(block.rows, index));
+    looked += due.length;
+    isAfterTrimmed = rows.length > 0;
+    if (isEnd || looked > MAX_TRIMMED || ranges > MAX_RANGES) break;
   }
-  if (count === 0) return;
-  // Before they are gone: a gap that no checkpoint explains is a removal.
-  const { number = 0 } = await recordAudit(services, {
-    event: 'audit_trimmed',
-    class: part,
-    ranges: rangesOf(trimmed.flatMap(({ numbers }) => numbers)),
-    count,
-    outcome: 'trimmed',
-  });
-  if (!(await coverByCheckpoint(services, number))) return;
-  if (newestByNumber > 0) await noteReach(services, newestByNumber, keepCalls.time);
+  if (differing.length > 0)
+    services.logger.error(
+      { class: part, count: differing.length, first: differing[0] },
+      'the index of the audit log is not that of its items, which are not removed',
+    );
+  const numbers = trimmed.flatMap((one) => one.numbers);
+  if (numbers.length > 0) {
+    // Before they are gone: a gap that no checkpoint explains is a removal.
+    const { number = 0 } = await recordAudit(services, {
+      event: 'audit_trimmed',
+      class: part,
+      ranges: rangesOf(numbers),
+      count: numbers.length,
+      outcome: 'trimmed',
+    });
+    if (!(await coverByCheckpoint(services, number))) return;
+    if (newestByNumber > 0) await noteReach(services, newestByNumber, keepCalls.time);
+  }
   for (const trimming of trimmings(part, trimmed)) await auditIndex.trim(store, trimming);
 }
+
+const NOTHING: TrimmableRows = { rows: [], differing: [] };
 
 type Trimmed = LogTrimming['blocks'][number] & {
   numbers: number[];

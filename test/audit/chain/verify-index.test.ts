@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { auditItem, storeAudit } from '../../../src/audit/audit.ts';
-import { ROW_BYTES, rowCount } from '../../../src/store/log-rows.ts';
+import { NUMBER_BYTES, ROW_BYTES, rowCount } from '../../../src/store/log-rows.ts';
 import type { LogPart } from '../../../src/store/store.ts';
 import { STORES } from '../../support/system.ts';
 import { type ChainLog, openChainLog } from './chain-log.ts';
@@ -51,6 +51,22 @@ for (const kind of STORES)
       expect(await problems()).to.deep.equal([['index', 4]]);
       await log.checkpoint();
       expect(await problems()).to.deep.equal([['index', 4]]);
+    });
+
+    it('PRV-07 an item that the index has once more, in the block of others, is found', async () => {
+      await log.append(100, { event: 'connector_changed', outcome: 'done' });
+      await log.checkpoint();
+      const [oldest, newest] = await log.store.readLogBlocks(LOG, {
+        part: 'lasting',
+        after: 0,
+        limit: 2,
+      });
+      if (!oldest || !newest) throw new Error('there are too few blocks');
+      const row = newest.rows.subarray(0, ROW_BYTES);
+      const number = row.readUIntBE(0, NUMBER_BYTES);
+      const blocks = [{ before: oldest, after: Buffer.concat([oldest.rows, row]) }];
+      await log.store.trimLog(LOG, { part: 'lasting', ranges: [], blocks });
+      expect(await problems()).to.deep.equal([['index', number]]);
     });
 
     it('PRV-07 an item that the index has with another time, person or end is found', async () => {
