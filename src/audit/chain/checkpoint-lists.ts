@@ -1,6 +1,7 @@
 // The lists beside checkpoints, and how a list is made.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Store } from '../../store/store.ts';
+import type { AuditItem } from '../audit.ts';
 import {
   auditMark,
   type NumberedSealedItem,
@@ -8,7 +9,13 @@ import {
   readSealedAfter,
 } from '../audit-log.ts';
 import { searchAudit } from '../audit-search.ts';
-import { chainHead, type Checkpoint, type CheckpointList, readCheckpoint } from './checkpoint.ts';
+import {
+  chainHead,
+  type Checkpoint,
+  type CheckpointList,
+  type IsSigned,
+  readCheckpoint,
+} from './checkpoint.ts';
 import { itemDigest } from './sealed-item.ts';
 import { isOther, type StoredDigests, type WrittenItem } from './stored-digests.ts';
 
@@ -160,6 +167,22 @@ export async function listItems(
 
 const SEARCHED_CHECKPOINTS = 10;
 
+/** The newest items `checkpoint`, newest first. */
+async function checkpointItems(store: Store): Promise<AuditItem[]> {
+  const filters = { event: 'checkpoint' };
+  return (await searchAudit({ store }, { filters, limit: SEARCHED_CHECKPOINTS })).items;
+}
+
+/** The newest checkpoint that an item has and one of the keys signed, whatever the mark of the log says. */
+export async function newestSigned(
+  store: Store,
+  isSigned: IsSigned,
+): Promise<Checkpoint | undefined> {
+  for (const { jws = '' } of await checkpointItems(store))
+    if (await isSigned(jws)) return readCheckpoint(jws);
+  return undefined;
+}
+
 /** The checkpoint that the mark names. A process that was killed may have left it without its list, which is then made again. */
 export async function markedCheckpoint(
   store: Store,
@@ -167,16 +190,7 @@ export async function markedCheckpoint(
 ): Promise<ListedCheckpoint | undefined> {
   const found = await readList(store, number);
   if (found?.checkpoint.id === id) return found;
-  const filters = { event: 'checkpoint' };
-  const { items } = await searchAudit(
-    { store },
-    {
-      filters,
-      limit: SEARCHED_CHECKPOINTS,
-      after: undefined,
-      newestFirst: true,
-    },
-  );
+  const items = await checkpointItems(store);
   const { jws = '' } = items.find((item) => item.id === id) ?? {};
   const checkpoint = readCheckpoint(jws);
   if (!checkpoint) return undefined;

@@ -1,13 +1,22 @@
 // Makes the next checkpoint. Any process may: the mark of the log lets one of them append after each checkpoint.
+import type { Logger } from 'pino';
+import { publicJwks } from '../../keys/signing-keys.ts';
 import { type AuditServices, newItemId } from '../audit.ts';
 import { appendMarkedAudit, lastAuditNumber, readAuditAfter } from '../audit-log.ts';
-import { loadChainKeys } from './chain-keys.ts';
-import { chainHead, type Checkpoint, CHECKPOINT_ITEMS, signCheckpoint } from './checkpoint.ts';
+import { type ChainKeys, loadChainKeys } from './chain-keys.ts';
+import {
+  chainHead,
+  type Checkpoint,
+  CHECKPOINT_ITEMS,
+  checkpointSignatures,
+  signCheckpoint,
+} from './checkpoint.ts';
 import {
   listItems,
   type ListedCheckpoint,
   markedCheckpoint,
   markOf,
+  newestSigned,
   readCheckpointMark,
   saveList,
 } from './checkpoint-lists.ts';
@@ -24,11 +33,15 @@ export async function newestCheckpoint({ store }: Pick<AuditServices, 'store'>):
   return { mark: markOf(mark), number: mark.checkpoint, newest };
 }
 
+type Services = AuditServices & { logger: Logger };
+
 /** Returns the checkpoint. Undefined if there is nothing to cover, or if another process was faster. */
-export async function makeCheckpoint(services: AuditServices): Promise<Checkpoint | undefined> {
-  const { store, now, metrics, auditLog, digests: known } = services;
-  const { mark, number, newest } = await newestCheckpoint(services);
-  const previous = newest?.checkpoint;
+export async function makeCheckpoint(services: Services): Promise<Checkpoint | undefined> {
+  const { store, now, logger, metrics, auditLog, digests: known } = services;
+  const { mark, number: marked, newest } = await newestCheckpoint(services);
+  const { log, keys } = await loadChainKeys(store, now());
+  const previous = newest?.checkpoint ?? (await signedBefore(services, log, keys));
+  const number = Math.max(marked, previous?.checkpoint ?? 0) + 1;
   const stored = await lastAuditNumber(store);
   const first = previous ? previous.last.number + 1 : await oldestNumber(services);
   let last = Math.min(stored, first + CHECKPOINT_ITEMS - 1);
@@ -40,13 +53,12 @@ export async function makeCheckpoint(services: AuditServices): Promise<Checkpoin
     listed = await listItems(store, first, last, known);
   }
   const { ids, digests, epoch } = listed;
-  const { log, keys } = await loadChainKeys(store, now());
   const [key] = keys;
   if (!key) throw new Error('the audit log has no key');
   const id = newItemId();
   const time = new Date(now() * 1000).toISOString();
   const checkpoint: Checkpoint = {
-    checkpoint: number + 1,
+    checkpoint: number,
     id,
     time,
     log,
@@ -57,18 +69,33 @@ export async function makeCheckpoint(services: AuditServices): Promise<Checkpoin
     head: chainHead(previous?.head ?? '', digests),
   };
   const jws = await signCheckpoint(checkpoint, key.jwk);
-  const item = { id, time, event: 'checkpoint', checkpoint: number + 1, jws, outcome: 'done' };
-  const after = markOf({ checkpoint: number + 1, id });
+  const item = { id, time, event: 'checkpoint', checkpoint: number, jws, outcome: 'done' };
+  const after = markOf({ checkpoint: number, id });
   const appended = await appendMarkedAudit(
     store,
     { item, part: 'lasting' },
     { before: mark, after },
   );
   if (!appended) return undefined;
-  await saveList(store, number + 1, { jws, ids, digests });
+  if (!newest && number > 1)
+    logger.error(
+      { marked: mark, after: previous?.id },
+      'the audit log has lost the checkpoint that it names as its newest',
+    );
+  await saveList(store, number, { jws, ids, digests });
   metrics.auditEvent(item.event);
   auditLog(appended);
   return checkpoint;
+}
+
+/** The newest checkpoint in the log. A chain that began anew would sign everything as it is now. */
+async function signedBefore(
+  { store, now }: Services,
+  log: string,
+  keys: ChainKeys['keys'],
+): Promise<Checkpoint | undefined> {
+  const found = await newestSigned(store, checkpointSignatures(publicJwks(keys, now()).keys));
+  return found?.log === log ? found : undefined;
 }
 
 async function oldestNumber({ store }: Pick<AuditServices, 'store'>): Promise<number> {
@@ -85,7 +112,7 @@ function isPatienceOver({ now }: AuditServices, { time }: Checkpoint): boolean {
 const MAX_RACES = 10;
 
 /** Makes checkpoints until one covers the item, so that nobody can deny it. Returns whether one does. */
-export async function coverByCheckpoint(services: AuditServices, number: number): Promise<boolean> {
+export async function coverByCheckpoint(services: Services, number: number): Promise<boolean> {
   for (let races = 0; races < MAX_RACES;) {
     const made = await makeCheckpoint(services);
     const covered = made ?? (await newestCheckpoint(services)).newest?.checkpoint;

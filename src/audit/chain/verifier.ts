@@ -59,8 +59,8 @@ export function openVerifier({ isSigned, kept }: VerifierOptions) {
   const trimmed = openRanges();
   /** The highest number that was trimmed by the age of all items, not of calls only: what explained older gaps may be gone too. */
   let trimmedByAge = 0;
-  /** By number: the ids of the checkpoints that items have, until their lists were read. */
-  const said = new Map<number, string>();
+  /** By number: the checkpoints that items have, until their lists were read. */
+  const said = new Map<number, { number: number; checkpoint: Checkpoint }>();
   /** By account: the number of its newest `account_forgotten`. */
   const forgotten = new Map<string, number>();
 
@@ -91,9 +91,9 @@ export function openVerifier({ isSigned, kept }: VerifierOptions) {
     const found = readCheckpoint(jws);
     if (!found) return;
     const { checkpoint, id } = found;
-    const isOther = checkpoint > newest || (said.get(checkpoint) ?? id) !== id;
+    const isOther = checkpoint > newest || (said.get(checkpoint)?.checkpoint.id ?? id) !== id;
     if (isOther) report({ kind: 'removed', number, id, time });
-    else said.set(checkpoint, id);
+    else said.set(checkpoint, { number, checkpoint: found });
   };
   const learn = (item: SealedItem, number: number) => {
     noteForgotten(item, number);
@@ -149,7 +149,7 @@ export function openVerifier({ isSigned, kept }: VerifierOptions) {
       if (!isIntact || !(await isSigned(list.jws))) report(broken);
       else if (newer && newer.checkpoint > checkpoint.checkpoint + 1) removedBefore(newer);
       else if (newer && !follows(newer, checkpoint)) report(broken);
-      else if ((said.get(checkpoint.checkpoint) ?? id) !== id) report(broken);
+      else if ((said.get(checkpoint.checkpoint)?.checkpoint.id ?? id) !== id) report(broken);
       said.delete(checkpoint.checkpoint);
       if (kept?.checkpoint === checkpoint.checkpoint)
         isKeptFound = kept.id === id && kept.head === head;
@@ -172,6 +172,7 @@ export function openVerifier({ isSigned, kept }: VerifierOptions) {
         oldest && !isCut && oldest.checkpoint > 1 ? trimmed.gapBelow(oldest.first.number) : 0;
       if (oldest && gap > trimmedByAge)
         found.push({ kind: 'removed', number: gap, id: oldest.first.id, time: oldest.time });
+      found.push(...(oldest ? removedCheckpoints(oldest, said.values()) : []));
       if (kept && !isKeptFound && !isOlder(kept, oldest))
         found.push({ kind: 'missing_tail', number: Infinity, id: kept.id, time: kept.time });
       // Of items that are not as they were written, the index says nothing.
@@ -244,7 +245,26 @@ function follows(newer: Checkpoint, older: Checkpoint): boolean {
 
 /** Whether the checkpoint is older than everything that was read, so that nothing can be said about it. */
 function isOlder(kept: Checkpoint, oldest: Checkpoint | undefined): boolean {
-  return oldest !== undefined && kept.log === oldest.log && kept.checkpoint < oldest.checkpoint;
+  return (
+    oldest !== undefined &&
+    kept.log === oldest.log &&
+    kept.checkpoint < oldest.checkpoint &&
+    kept.last.number < oldest.first.number
+  );
+}
+
+/** Checkpoints before the oldest one that was read, if this one began the chain anew. `unread` are those that items have. */
+function removedCheckpoints(
+  oldest: Checkpoint,
+  unread: Iterable<{ number: number; checkpoint: Checkpoint }>,
+): Finding[] {
+  const removed = [...unread].filter(
+    ({ checkpoint: { last } }) => last.number >= oldest.first.number,
+  );
+  const found = removed.map(({ number, checkpoint: { id, time } }) => ({ number, id, time }));
+  const { checkpoint, previous, first, id, time } = oldest;
+  if (checkpoint > 1 && previous === '') found.push({ number: first.number - 1, id, time });
+  return found.map((place) => ({ kind: 'removed', ...place }));
 }
 
 function oldestOf<One extends { number: number }>(found: readonly One[]): One[] {

@@ -34,6 +34,8 @@ export type ChainLog = {
   store: OpenedStore;
   database: Database;
   services: ReturnType<typeof servicesOf>;
+  /** Lines of the log of the process. */
+  told: Record<string, unknown>[];
   now(): number;
   advance(seconds: number): void;
   append(count: number, item?: Partial<AuditItem>, part?: LogPart): Promise<AuditItem[]>;
@@ -76,7 +78,8 @@ export async function openChainLog(kind: StoreKind): Promise<ChainLog> {
   };
   const store = await open();
   const { database, save, close } = server ? await redisDatabase(server.url) : sqliteDatabase(file);
-  const services = servicesOf(store, now, []);
+  const told: Record<string, unknown>[] = [];
+  const services = servicesOf(store, now, told);
   const append = async (
     count: number,
     item: Partial<AuditItem> = {},
@@ -96,6 +99,7 @@ export async function openChainLog(kind: StoreKind): Promise<ChainLog> {
     store,
     database,
     services,
+    told,
     now,
     advance: (seconds) => void (ahead += seconds),
     append,

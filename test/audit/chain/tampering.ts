@@ -49,6 +49,12 @@ async function exchange({ database }: ChainLog, one: number, other: number): Pro
   await database.put(other, first);
 }
 
+/** Two that the second checkpoint covers. */
+export async function exchangeItems(evidence: Evidence): Promise<void> {
+  const place = covered(evidence, 2);
+  await exchange(evidence.log, place, place + 3);
+}
+
 async function removeTail(evidence: Evidence): Promise<void> {
   const { log, items, checkpoints } = evidence;
   const [, kept, , newest] = checkpoints;
@@ -147,14 +153,14 @@ export const STORE_TAMPERING: readonly StoreTampering[] = [
     },
   },
   {
-    what: 'two items were exchanged, and the chain began anew',
+    what: 'two items were exchanged, and the next checkpoint was made by a log that says that it has none',
     async tamper(evidence) {
       const { log, items } = evidence;
       const place = covered(evidence, 2);
       await exchange(log, place, place + 3);
       await log.database.setHead(items.length, '');
       await log.checkpoint();
-      return { kind: 'removed', place: numberOf(evidence, firstOf(evidence)) };
+      return { kind: 'changed', place: place + 3 };
     },
   },
   {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { auditItem, storeAudit } from '../../../src/audit/audit.ts';
-import { auditIndex, replaceAuditItems } from '../../../src/audit/audit-log.ts';
+import { auditIndex, replaceAuditItems, TERM_KINDS } from '../../../src/audit/audit-log.ts';
 import { trimAudit } from '../../../src/audit/audit-keep.ts';
 import { publicChainKeys } from '../../../src/audit/chain/chain-keys.ts';
 import { exportedLog, exportLine, type ExportHeader } from '../../../src/audit/chain/export.ts';
@@ -14,10 +14,12 @@ import { openAuditMemory } from '../../../src/audit/chain/rollback.ts';
 import { forgotten } from '../../../src/audit/chain/sealed-item.ts';
 import { verifyExport } from '../../../src/audit/chain/verify-export.ts';
 import type { Verification } from '../../../src/audit/chain/verifier.ts';
+import { keptRows, termAt } from '../../../src/store/log-rows.ts';
 import { STORES } from '../../support/system.ts';
 import { type ChainLog, openChainLog } from './chain-log.ts';
 import {
   type Evidence,
+  exchangeItems,
   EXPORT_TAMPERING,
   type Finding,
   newestOf,
@@ -76,6 +78,56 @@ for (const kind of STORES)
         const kept = isKept ? { kept: newestOf(evidence) } : {};
         expectFinding(await log.verify(kept), finding, evidence);
       });
+
+    const removeLists = async ({ checkpoints }: Evidence) => {
+      for (const { checkpoint } of checkpoints)
+        await log.store.delete(`audit-checkpoint:${checkpoint}`);
+    };
+    const kinds = ({ problems }: Verification) => [
+      ...new Set(problems.map(({ kind: one }) => one)),
+    ];
+
+    it('PRV-09 the chain goes on after the newest checkpoint in the log, although the log names another one and the lists are gone', async () => {
+      const evidence = await prepareEvidence(log);
+      const { id, checkpoint, head, last } = newestOf(evidence);
+      await exchangeItems(evidence);
+      await removeLists(evidence);
+      await log.database.setHead(evidence.items.length, `${checkpoint} ${id}x`);
+      const next = await log.checkpoint();
+      expect(next).to.include({ checkpoint: checkpoint + 1, previous: head });
+      expect(next.first.number).to.equal(last.number + 1);
+      expect(kinds(await log.verify())).to.deep.equal(['removed']);
+      const [told] = log.told.filter(({ level }) => level === 50);
+      expect(told).to.include({ marked: `${checkpoint} ${id}x`, after: id });
+    });
+
+    it('PRV-09 a chain that began anew is a finding, also against each checkpoint that an auditor kept', async () => {
+      const evidence = await prepareEvidence(log);
+      const { id, checkpoint } = newestOf(evidence);
+      await exchangeItems(evidence);
+      await removeLists(evidence);
+      await log.database.setHead(evidence.items.length, `${checkpoint} ${id}x`);
+      await hideCheckpoints();
+      const next = await log.checkpoint();
+      expect(next).to.include({ checkpoint: checkpoint + 1, previous: '' });
+      expect(next.first.number).to.equal(1);
+      expect(kinds(await log.verify())).to.deep.equal(['removed']);
+      for (const kept of evidence.checkpoints)
+        expect(kinds(await log.verify({ kept }))).to.include('missing_tail');
+      expect(log.told.filter(({ level }) => level === 50)).to.have.lengthOf(1);
+    });
+
+    /** Removes their rows, so that nobody finds them. */
+    async function hideCheckpoints(): Promise<void> {
+      const hash = auditIndex.term(log.store, 'event', 'checkpoint');
+      const event = TERM_KINDS.indexOf('event');
+      const blocks = await auditIndex.blocks(log.store, { part: 'lasting', after: 0, limit: 10 });
+      for (const before of blocks) {
+        const after = keptRows(before.rows, (index) => termAt(before.rows, index, event) !== hash);
+        const trimming = { part: 'lasting' as const, ranges: [], blocks: [{ before, after }] };
+        await auditIndex.trim(log.store, trimming);
+      }
+    }
 
     it('PRV-01 each bit of a stored item that is changed is found', async () => {
       await log.append(2, { account: 'ada', target: 'orders' });
