@@ -1,7 +1,7 @@
 // Takes away again what a restored store gives back. Every step can be repeated after the process was killed.
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { type AuditItem, type AuditServices, recordAudit } from '../audit/audit.ts';
+import { type AuditServices, recordAudit } from '../audit/audit.ts';
 import {
   auditReplicated,
   beginAuditEpoch,
@@ -15,6 +15,7 @@ import type { Settings } from '../settings/settings.ts';
 import { type OpenedStore, openStore } from '../store/open.ts';
 import type { StoreTimeouts } from '../store/timeout.ts';
 import { StoreInUse } from '../store/store.ts';
+import { copyOf } from './copied-item.ts';
 import { SUBJECTS } from './decisions.ts';
 import { endAll } from './end-all.ts';
 import type { Connected, Happened, History } from './history.ts';
@@ -208,12 +209,6 @@ async function recordCopies(
 ): Promise<void> {
   for (const { item, isOwn } of happened)
     if (!isOwn) await recordAudit(services, { ...copyOf(item), by });
-}
-
-function copyOf(item: AuditItem): Omit<AuditItem, 'time'> {
-  const { event, account, clientId, connector, grantId, outcome, reason } = item;
-  const details = item.arguments === undefined ? {} : { arguments: item.arguments };
-  return { event, account, clientId, connector, grantId, outcome, reason, ...details };
 }
 
 async function missingOf(
