@@ -63,8 +63,14 @@ function standardError(onDropped: (lines: number) => void): pino.DestinationStre
     maxLength: MAX_WAITING_BYTES,
     retryEAGAIN: () => triesAtExit === undefined || (triesAtExit -= 1) > 0,
   });
+  let isFailing = false;
+  // A full disk: the library keeps the lines, and tries again with the next one. Without a listener, the error would end the process.
+  output.on('error', () => (isFailing = true));
+  output.on('write', () => (isFailing = false));
   const writeRest = output.flushSync.bind(output);
   output.flushSync = () => {
+    // The library would try for ever.
+    if (isFailing) return;
     triesAtExit ??= TRIES_AT_EXIT;
     try {
       writeRest();

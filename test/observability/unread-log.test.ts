@@ -36,6 +36,19 @@ describe('A log that nobody reads', () => {
     }
   });
 
+  it('LOG-11 a full disk does not end the process', async () => {
+    const script = 'exec "$0" "$@" 2>/dev/full';
+    const child = spawn('sh', ['-c', script, process.execPath, WRITER, '100']);
+    const exited = once(child, 'exit');
+    try {
+      await Promise.race([once(child.stdout, 'data'), exited]);
+      child.stdin.end();
+      expect(await exited).to.deep.equal([0, null]);
+    } finally {
+      child.kill('SIGKILL');
+    }
+  });
+
   it('LOG-11 lines above 16 MB are dropped, and the log says how many', async () => {
     const child = spawn(process.execPath, [WRITER, String(LINES)]);
     try {
