@@ -45,15 +45,23 @@ export async function nextItems(
   return {
     items: found.filter((item) => isSent(target, item)),
     first,
-    place: { delivered: last, epoch: newest?.epoch ?? epoch },
+    place: placeOf(last, newest, epoch),
     lost: missing(found, { first: Math.max(first, reached + 1), last }),
     batch,
   };
 }
 
+/** `newest` has the number `last`, unless that one was trimmed. */
+function placeOf(last: number, newest: Numbered | undefined, epoch: string): Place {
+  const id = newest?.number === last ? newest.id : undefined;
+  return { delivered: last, epoch: newest?.epoch ?? epoch, ...(id === undefined ? {} : { id }) };
+}
+
 const PAGE_ITEMS = 100;
 
-/** Returns the items from `first` to `last`, or about as many as a batch can have. `isAll`: there are no more. */
+type Numbered = { number: number; epoch: string; id?: string };
+
+/** Returns the items from `first` to `last`, or about as many as a batch can have. `read` is the last one that was read. `isAll`: there are no more. */
 async function readItems(
   store: Store,
   first: number,
@@ -128,7 +136,7 @@ export function prepareBatch(
     ({ body, newest } = render(fitting, rendering));
   }
   const end = fitting.length === items.length ? undefined : fitting.at(-1);
-  const reached = end ? { delivered: end.number, epoch: end.epoch } : place;
+  const reached = end ? { delivered: end.number, epoch: end.epoch, id: end.id } : place;
   const rendered = { ...rendering, sha256: sha256(body) };
   const isSame = batch && !batch.rendered && batch.last === reached.delivered;
   const next = isSame

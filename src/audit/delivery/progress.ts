@@ -25,13 +25,18 @@ export type Rendering = {
 
 export const DELIVERY_STATES = ['delivering', 'retrying', 'refused'] as const;
 
-/** The receiver has the items up to the number `delivered`, which has the `epoch`, or they were given up. */
-export type Place = { delivered: number; epoch: string };
+/** The receiver has the items up to the number `delivered`, which has the `epoch` and the `id`, or they were given up. */
+export type Place = { delivered: number; epoch: string; id?: string };
+
+/** The last item of a batch. */
+export type Delivered = { number: number; id: string };
 
 /** Times are seconds since the epoch. */
 export type DeliveryProgress = Place & {
   /** The highest that `delivered` ever was: items are sent again below it. */
   reached: number;
+  /** The ends of the last batches, oldest first: a failover may give their numbers to other items. Earlier versions did not store them. */
+  trail?: readonly Delivered[];
   /** Batches in progress, in order: several after one was halved. */
   batches: readonly Batch[];
   /** Single items that the receiver refused in a row. */
@@ -82,12 +87,20 @@ export function newBatch(batch: Omit<Batch, 'id'>): Batch {
   return { id: `msg_${randomBytes(18).toString('base64url')}`, ...batch };
 }
 
+const MAX_TRAIL = 20;
+
 /** The batch in progress has arrived, or was given up. */
-export function advance(progress: DeliveryProgress, { delivered, epoch }: Place): DeliveryProgress {
+export function advance(
+  progress: DeliveryProgress,
+  { delivered, epoch, id }: Place,
+): DeliveryProgress {
+  const { trail = [] } = progress;
+  const added = id === undefined ? [] : [{ number: delivered, id }];
   return {
     ...progress,
     delivered,
     epoch,
+    trail: [...trail, ...added].slice(-MAX_TRAIL),
     reached: Math.max(progress.reached, delivered),
     batches: progress.batches.slice(1),
   };
@@ -188,8 +201,9 @@ export function rejected(
 
 /** Goes back to a place, from where the items are sent again as new batches. */
 export function resent(progress: DeliveryProgress, { delivered, epoch }: Place): DeliveryProgress {
-  const { retryAt: _retryAt, ...others } = progress;
-  return { ...others, delivered, epoch, batches: [] };
+  const { retryAt: _retryAt, trail = [], ...others } = progress;
+  const left = trail.filter(({ number }) => number <= delivered);
+  return { ...others, delivered, epoch, trail: left, batches: [] };
 }
 
 /** As `resent`, after the numbers above the place were given again. */
