@@ -38,8 +38,9 @@ export async function nextItems(
 ): Promise<NextItems | undefined> {
   const [batch] = batches;
   const first = batch?.first ?? delivered + 1;
-  const { found, isAll } = await readItems(store, first, batch?.last ?? Infinity);
-  const newest = found.at(-1);
+  const { found, read, isAll } = await readItems(store, first, batch?.last ?? Infinity);
+  // After so many that cannot be decrypted, there are others.
+  const newest = found.at(-1) ?? (isAll ? undefined : read);
   const last = batch && isAll ? batch.last : newest?.number;
   if (last === undefined) return undefined;
   return {
@@ -66,22 +67,24 @@ async function readItems(
   store: Store,
   first: number,
   last: number,
-): Promise<{ found: StoredItem[]; isAll: boolean }> {
+): Promise<{ found: StoredItem[]; read: Numbered | undefined; isAll: boolean }> {
   const found: StoredItem[] = [];
+  let read: Numbered | undefined;
   let [bytes, after] = [0, first - 1];
   for (let pages = 0; pages < MAX_BATCH_ITEMS / PAGE_ITEMS && bytes < MAX_BYTES; pages += 1) {
     const page = await readAuditAfter(store, after, PAGE_ITEMS);
     const wanted = page.filter(({ number }) => number <= last);
     for (const { number, epoch, item } of wanted) {
       after = number;
+      read = { number, epoch };
       // Items that this process cannot decrypt count as lost.
       if (!item) continue;
       found.push({ ...item, id: item.id ?? `${epoch}-${number}`, epoch, number });
       bytes += deliveredBytes(item);
     }
-    if (wanted.length < PAGE_ITEMS) return { found, isAll: true };
+    if (wanted.length < PAGE_ITEMS) return { found, read, isAll: true };
   }
-  return { found, isAll: false };
+  return { found, read, isAll: false };
 }
 
 /** Items about what the target refused are never sent to it: it may refuse them too. */

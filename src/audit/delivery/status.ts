@@ -1,7 +1,7 @@
 // How far the targets are, for people and for metrics.
 import type { DeliveryTarget } from '../../settings/audit-delivery.ts';
 import type { Store } from '../../store/store.ts';
-import { lastAuditNumber, readAuditAfter } from '../audit-log.ts';
+import { lastAuditNumber, type NumberedItem, readAuditAfter } from '../audit-log.ts';
 import { type DeliveryProgress, findProgress } from './progress.ts';
 
 export type DeliveryStatus = Pick<DeliveryTarget, 'id' | 'kind'> &
@@ -20,16 +20,21 @@ export type DeliveryStatus = Pick<DeliveryTarget, 'id' | 'kind'> &
     reason?: string;
   };
 
+/** The first items that cannot be decrypted are about as old as those that follow. */
+const LOOKED_AT = 20;
+
 export async function deliveryStatus(
   store: Store,
   { id, kind, url }: DeliveryTarget,
 ): Promise<DeliveryStatus> {
   const progress = await findProgress(store, id);
   const delivered = progress?.delivered ?? 0;
-  const [[oldest], last] = await Promise.all([
-    readAuditAfter(store, delivered, 1),
+  const [waiting, last] = await Promise.all([
+    readAuditAfter(store, delivered, LOOKED_AT),
     lastAuditNumber(store),
   ]);
+  const [oldest] = waiting;
+  const readable = waiting.find(({ item }) => item !== undefined);
   const { deliveredAt, failedAt, retryAt, reason } = progress ?? {};
   const isFailing = progress !== undefined && progress.state !== 'delivering';
   return {
@@ -39,7 +44,7 @@ export async function deliveryStatus(
     state: progress?.state ?? 'delivering',
     delivered,
     backlog: oldest ? Math.max(0, last - oldest.number + 1) : 0,
-    ...(oldest?.item ? { oldestAt: Date.parse(oldest.item.time) / 1000 } : {}),
+    ...(oldest ? { oldestAt: timeOf(readable) ?? deliveredAt ?? 0 } : {}),
     ...(deliveredAt === undefined ? {} : { deliveredAt }),
     ...(failedAt === undefined ? {} : { failedAt }),
     ...(isFailing && retryAt !== undefined ? { retryAt } : {}),
@@ -48,6 +53,10 @@ export async function deliveryStatus(
     rejected: progress?.rejected ?? 0,
     lost: progress?.lost ?? 0,
   };
+}
+
+function timeOf(found: NumberedItem | undefined): number | undefined {
+  return found?.item && Date.parse(found.item.time) / 1000;
 }
 
 /** The number of the last item that each target has. What follows the lowest of them must not be trimmed yet. */

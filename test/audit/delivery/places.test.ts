@@ -2,6 +2,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { auditIndex, beginAuditEpoch, lastAuditNumber } from '../../../src/audit/audit-log.ts';
 import { findProgress, progressKey } from '../../../src/audit/delivery/progress.ts';
@@ -131,6 +132,50 @@ describe('The place of a target in the audit log', () => {
     await until('the items of the newest epoch', () => arrived().length === 10);
     expect(arrived()).to.deep.equal(numbersTo(10));
     expect(acceptedItems(receiver)[7]?.event).to.equal('rolled_back');
+  });
+
+  it('DLV-12 items that got the numbers of lost ones before anybody noticed it are delivered', async () => {
+    await log.append(3);
+    const running = await log.deliver([target()]);
+    await caughtUp();
+    const tables = ['log', 'log_entry', 'log_block'];
+    const db = new DatabaseSync(join(log.dataDir, 'gatehouse.sqlite'), { timeout: 5000 });
+    for (const table of tables) db.exec(`CREATE TABLE saved_${table} AS SELECT * FROM ${table}`);
+    await log.append(4);
+    await caughtUp();
+    await running.stop();
+    for (const table of tables) {
+      db.exec(`DELETE FROM ${table}`);
+      db.exec(`INSERT INTO ${table} SELECT * FROM saved_${table}`);
+      db.exec(`DROP TABLE saved_${table}`);
+    }
+    db.close();
+    await log.append(4);
+    const stored = (await log.items()).map(({ id }) => id ?? '');
+    await log.deliver([target()]);
+    const ids = () => acceptedItems(receiver).map(({ id }) => id);
+    await until('the new items', () => stored.every((id) => ids().includes(id)));
+    const items = await log.items();
+    expect(items.map(({ event }) => event)).to.include('rolled_back');
+  });
+
+  it('DLV-14 a target goes on after hundreds of items that cannot be decrypted, and its backlog has an age meanwhile', async () => {
+    await log.append(506);
+    const db = new DatabaseSync(join(log.dataDir, 'gatehouse.sqlite'), { timeout: 5000 });
+    const replace = db.prepare('UPDATE log_entry SET value = ? WHERE number = ?');
+    const rows = db.prepare('SELECT number, value FROM log_entry WHERE number < 506').all();
+    db.exec('BEGIN');
+    for (const { number, value } of rows) {
+      const bytes = Buffer.from(value as Uint8Array);
+      bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) ^ 1;
+      replace.run(bytes, Number(number));
+    }
+    db.exec('COMMIT');
+    db.close();
+    expect((await log.status(target())).oldestAt).to.be.a('number');
+    await log.deliver([target()]);
+    await until('the last one', () => arrived().includes(506));
+    expect((await log.status(target())).lost).to.equal(505);
   });
 
   it('two processes never deliver at the same time, and one that stops hands over at once', async () => {
