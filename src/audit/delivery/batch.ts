@@ -87,10 +87,10 @@ async function readItems(
   return { found, read, isAll: false };
 }
 
-/** Items about what the target refused are never sent to it: it may refuse them too. */
+/** Items about what the target refused are never sent to it: it may refuse them too. Forgetting a person deletes which target it was. */
 function isSent({ id, events }: DeliveryTarget, item: StoredItem): boolean {
-  if (item.event === 'delivery_rejected' && membersOf(item.arguments)['target'] === id)
-    return false;
+  const { target = id } = membersOf(item.arguments);
+  if (item.event === 'delivery_rejected' && target === id) return false;
   return events === undefined || events.includes(item.event);
 }
 

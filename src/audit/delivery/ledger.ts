@@ -75,11 +75,13 @@ export function openLedger(services: LedgerServices, { id }: DeliveryTarget) {
     metrics.deliveryRejected(id, count);
     // Two targets that refuse everything would produce such items for each other without end.
     if (items.every(({ event }) => event === 'delivery_rejected')) return;
-    const [first] = items;
-    const item = first && items.length === 1 ? { item: first.id } : {};
-    const details = { target: id, ...item, count, ...(answer === '' ? {} : { answer }) };
+    // Receivers repeat what they got. What they say about one item is forgotten with its person.
+    const only = items.length === 1 ? items[0] : undefined;
+    const said = only ? { item: only.id, count, ...(answer === '' ? {} : { answer }) } : { count };
+    const details = { target: id, ...said };
     await recordAudit(services, {
       event: 'delivery_rejected',
+      account: only?.account,
       outcome: 'done',
       arguments: details,
     });

@@ -71,7 +71,7 @@ describe('What receivers of the audit log answer', () => {
         body: 'bad\u0007 line\n"poison"',
       }));
       await log.append(3);
-      await log.append(1, { tool: 'poison', argumentsJson: '{}' });
+      await log.append(1, { tool: 'poison', account: 'ada', argumentsJson: '{}' });
       await log.append(3);
       const others = webhook(other.url, { id: 'other' });
       await log.deliver([target(), others]);
@@ -89,6 +89,8 @@ describe('What receivers of the audit log answer', () => {
         count: 1,
         answer: 'HTTP 400: bad line "poison"',
       });
+      // What a receiver repeats goes with the person.
+      expect(item?.account).to.equal('ada');
       await log.statusWith(others, ({ backlog }) => backlog === 0);
       expect(acceptedItems(receiver).map(({ number }) => number)).to.deep.equal([1, 2, 3, 5, 6, 7]);
       expect(acceptedItems(other).map(({ event }) => event)).to.include('delivery_rejected');
@@ -139,7 +141,7 @@ describe('What receivers of the audit log answer', () => {
     const status = await log.statusWith(otel, ({ backlog }) => backlog === 0);
     expect(status).to.include({ rejected: 3, state: 'delivering' });
     const [item] = await rejections();
-    expect(item?.arguments).to.deep.equal({ target: 'otel', count: 3, answer: 'too old' });
+    expect(item?.arguments).to.deep.equal({ target: 'otel', count: 3 });
     expect(receiver.deliveries).to.have.lengthOf(1);
     expect(await log.metrics()).to.include('audit_delivery_rejected_total{target="otel"} 3');
   });
