@@ -30,7 +30,7 @@ export function openAuditMemory(): AuditMemory {
       const lost = known && (await isLost(services, known)) ? known : digests.lost;
       if (!lost) return;
       digests.clear();
-      await noteRollback(services, lost);
+      if (!(await noteRollback(services, lost))) return;
       digests.lost = undefined;
       if (newest === lost) newest = undefined;
     },
@@ -47,19 +47,23 @@ async function isLost({ store }: Services, known: LostItem): Promise<boolean> {
 /** Several processes may notice it. */
 const NOTICE_SECONDS = 60;
 
-/** Begins an epoch, unless one has begun since, so that nobody takes new items for lost ones with the same numbers. */
-export async function noteRollback(services: Services, lost: LostItem): Promise<void> {
+/**
+ * Begins an epoch, unless one has begun since, so that nobody takes new items for lost ones with the same numbers. Returns whether one has begun:
+ * another process may be about to, and fail.
+ */
+export async function noteRollback(services: Services, lost: LostItem): Promise<boolean> {
   const { store, logger } = services;
   const last = await lastAuditNumber(store);
   const [newest] = await readAuditItems(store, [last]);
-  if (newest && newest.epoch !== lost.epoch) return;
+  if (newest && newest.epoch !== lost.epoch) return true;
   const lock = `audit-rollback:${lost.epoch}`;
-  if (!(await store.add(lock, true, NOTICE_SECONDS))) return;
+  if (!(await store.add(lock, true, NOTICE_SECONDS))) return false;
   const details = { epoch: lost.epoch, last, lost: lost.number };
   logger.error(details, 'the store lost items of the audit log');
   try {
     await beginAuditEpoch(store);
     await recordAudit(services, { event: 'rolled_back', outcome: 'done', arguments: details });
+    return true;
   } catch (error) {
     await store.delete(lock).catch(() => undefined);
     throw error;

@@ -108,7 +108,7 @@ function deliverer(
     const place = await rolledBackTo(store, progress);
     if (place) {
       await ledger.rollBack(progress, place);
-      return 0;
+      return pollMs;
     }
     const next = await nextItems(store, target, progress);
     if (!next) return pollMs;

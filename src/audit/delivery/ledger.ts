@@ -104,8 +104,9 @@ export function openLedger(services: LedgerServices, { id }: DeliveryTarget) {
     async rollBack(progress: DeliveryProgress, place: Place): Promise<void> {
       const details = { target: id, from: progress.delivered, to: place.delivered };
       logger.warn(details, 'the audit log was restored: new items have the numbers of lost ones');
-      await noteRollback(services, { number: progress.delivered, epoch: progress.epoch });
-      await change(progress, (current) => rolledBack(current, place));
+      const lost = { number: progress.delivered, epoch: progress.epoch };
+      if (await noteRollback(services, lost))
+        await change(progress, (current) => rolledBack(current, place));
     },
 
     /** The target gets none of the items. */

@@ -280,6 +280,27 @@ for (const kind of STORES)
       ]);
     });
 
+    it('PRV-05 a rollback that another process noticed first is noted by this one if the other one could not', async () => {
+      const memory = openAuditMemory();
+      await log.append(3);
+      const copy = await log.save();
+      const lost = await log.append(2);
+      for (const item of lost) memory.remember(item);
+      await copy.restore();
+      await log.append(3);
+      const rolledBack = async () =>
+        (await log.items()).filter(({ event }) => event === 'rolled_back').length;
+      // The other process has the lock, and is killed.
+      const lock = `audit-rollback:${lost[0]?.epoch}`;
+      await log.store.add(lock, true, 60);
+      await memory.check(log.services);
+      expect(await rolledBack()).to.equal(0);
+      await log.store.delete(lock);
+      await memory.check(log.services);
+      await memory.check(log.services);
+      expect(await rolledBack()).to.equal(1);
+    });
+
     it('PRV-05 items that another process stored with the numbers of lost ones are covered as they are', async () => {
       const memory = openAuditMemory();
       memory.digests.isUsed = true;
