@@ -7,6 +7,7 @@ import { type KeptAudit, keepAudit } from './audit/audit-keep.ts';
 import { keptCalls } from './audit/audit-reach.ts';
 import { findProgress } from './audit/delivery/progress.ts';
 import { type AuditBuffer, openAuditBuffer } from './audit/audit-buffer.ts';
+import { type ClockGuard, openClockGuard } from './audit/clock-leap.ts';
 import { type AuditMemory, openAuditMemory } from './audit/chain/rollback.ts';
 import { type AttemptRecorder, openAttemptRecorder } from './connections/attempt-recorder.ts';
 import type { StoredDigests } from './audit/chain/stored-digests.ts';
@@ -106,6 +107,7 @@ export type ProcessServices = Omit<
   /** Returns the `keep` of one generation of hosts. */
   keeper: (generation: Resources) => Keep;
   auditMemory: AuditMemory;
+  clockGuard: ClockGuard;
   /** The settings in force, for what cannot be opened again. */
   settings: Settings;
   /** Set when the process has started. */
@@ -145,6 +147,7 @@ export async function openProcessServices(
     settings,
     keeper: openKeeper(store),
     auditMemory: openAuditMemory(),
+    clockGuard: openClockGuard(),
     version,
     store,
     now,
@@ -173,6 +176,7 @@ export async function openServices(
     reloads: _reloads,
     keeper,
     auditMemory,
+    clockGuard,
     ...shared
   } = processServices;
   const { logger, now, metrics } = shared;
@@ -193,7 +197,7 @@ export async function openServices(
   const { digests } = auditMemory;
   const auditServices = { store: shared.store, metrics, auditLog, now, logger, digests };
   // Hosts of earlier settings, which may live for long, trim by those in force too.
-  const keeping = keepAudit(auditServices, () => keptAudit(processServices));
+  const keeping = keepAudit(auditServices, clockGuard, () => keptAudit(processServices));
   resources.defer(keeping.stop);
   const auditBuffer = openAuditBuffer({ services: auditServices, hasRoom: keeping.hasRoom });
   resources.defer(() => auditBuffer.close());

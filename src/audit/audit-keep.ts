@@ -23,6 +23,7 @@ import { type AuditServices, recordAudit } from './audit.ts';
 import { type KeptCalls, noteReach, readAuditReach } from './audit-reach.ts';
 import { auditIndex, lastAuditNumber, OWNER_TERM } from './audit-log.ts';
 import { finishForgetting } from './chain/forget.ts';
+import type { ClockGuard } from './clock-leap.ts';
 import { recordInterrupted } from './recorded-change.ts';
 import { coverByCheckpoint } from './chain/make-checkpoint.ts';
 import { type DueRow, trimmableRows, type TrimmableRows } from './trimmable.ts';
@@ -44,13 +45,15 @@ const INTERVAL_MS = 10_000;
 /** One process at a time finishes what others have begun. */
 const FINISHING_SECONDS = 25;
 const BETWEEN_TRIMMINGS_SECONDS = 60;
-const MAX_LEAP_SECONDS = 3600;
 
 /** `kept` returns what the settings in force say. */
-export function keepAudit(services: Services, kept: () => KeptAudit): AuditKeeping {
+export function keepAudit(
+  services: Services,
+  clock: ClockGuard,
+  kept: () => KeptAudit,
+): AuditKeeping {
   const { store, now, logger, metrics } = services;
   let hasRoom = true;
-  const hasLeapt = leapDetector();
   // Until the store was read.
   metrics.auditReach(kept().keepCalls.time);
   const run = async () => {
@@ -62,7 +65,7 @@ export function keepAudit(services: Services, kept: () => KeptAudit): AuditKeepi
       await recordInterrupted(services);
       await finishForgetting(services);
     }
-    if (hasLeapt(now(), performance.now() / 1000)) return;
+    if (await clock.hasLeapt(services)) return;
     for (const part of LOG_PARTS)
       if (await store.add(`audit-trimming:${part}`, true, BETWEEN_TRIMMINGS_SECONDS))
         await trimAudit(services, kept(), part);
@@ -76,20 +79,6 @@ export function keepAudit(services: Services, kept: () => KeptAudit): AuditKeepi
     return INTERVAL_MS;
   });
   return { ...loop, hasRoom: () => hasRoom };
-}
-
-/**
- * Returns whether the clock has leapt ahead within the last hour: it would end every item at once. After an hour, it is believed. Both times are
- * in seconds, and `elapsed` is that of a clock that nobody sets.
- */
-export function leapDetector(): (clock: number, elapsed: number) => boolean {
-  let last: { clock: number; elapsed: number } | undefined;
-  let leaptAt = -Infinity;
-  return (clock, elapsed) => {
-    if (last && clock - last.clock > elapsed - last.elapsed + MAX_LEAP_SECONDS) leaptAt = elapsed;
-    last = { clock, elapsed };
-    return elapsed - leaptAt < MAX_LEAP_SECONDS;
-  };
 }
 
 const BLOCKS_AT_A_TIME = 128;

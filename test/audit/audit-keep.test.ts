@@ -1,11 +1,7 @@
 import { expect } from 'chai';
 import { type AuditItem, auditItem, storeAudit } from '../../src/audit/audit.ts';
-import {
-  allowedEach,
-  leapDetector,
-  type KeptAudit,
-  trimAudit,
-} from '../../src/audit/audit-keep.ts';
+import { allowedEach, type KeptAudit, trimAudit } from '../../src/audit/audit-keep.ts';
+import { leapDetector, openClockGuard } from '../../src/audit/clock-leap.ts';
 import { readAuditReach } from '../../src/audit/audit-reach.ts';
 import { lastAuditNumber, readAuditAfter } from '../../src/audit/audit-log.ts';
 import { searchAudit } from '../../src/audit/audit-search.ts';
@@ -122,6 +118,23 @@ onEachStore('What the audit log keeps', (system) => {
     expect(left).to.include.members(numbersAbove(after - 20));
     expect(numbersAbove(before - 20)).to.include.members(left);
     expect(left).to.have.lengthOf.below(20);
+  });
+
+  it('LOG-16 a clock that leapt before the process started, or just before it started again, is not believed for an hour', async () => {
+    const at = START + 1200 * DAY;
+    await record('lasting', at, 'clock');
+    let elapsed = 0;
+    const guard = () => openClockGuard(() => elapsed);
+    const hasLeapt = (clock: number, by = guard()) => by.hasLeapt({ store, now: () => clock });
+    expect(await hasLeapt(at + DAY)).to.equal(false);
+    const leapt = at + 400 * DAY;
+    await record('lasting', leapt, 'clock');
+    const process = guard();
+    expect(await hasLeapt(leapt + 600, process)).to.equal(true);
+    elapsed += 3000;
+    expect(await hasLeapt(leapt + 3600, process)).to.equal(true);
+    elapsed += 700;
+    expect(await hasLeapt(leapt + 4300, process)).to.equal(false);
   });
 });
 
