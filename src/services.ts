@@ -199,7 +199,11 @@ export async function openServices(
   // Hosts of earlier settings, which may live for long, trim by those in force too.
   const keeping = keepAudit(auditServices, clockGuard, () => keptAudit(processServices));
   resources.defer(keeping.stop);
-  const auditBuffer = openAuditBuffer({ services: auditServices, hasRoom: keeping.hasRoom });
+  const auditBuffer = openAuditBuffer({
+    services: auditServices,
+    hasRoom: keeping.hasRoom,
+    keepTime: () => keptCalls(processServices.settings).time,
+  });
   resources.defer(() => auditBuffer.close());
   const rateLimits = openRateLimits(settings.limits, store.openCounter, now, metrics);
   const { addresses } = settings.audit;

@@ -29,6 +29,8 @@ export type AuditBuffer = {
 
 const FLUSH_MS = 500;
 const RETRY_MS = 1000;
+/** Redis knows it for a minute (redis-logs.ts). */
+const KNOWN_MS = 50_000;
 /** Each batch waits for the disk, and keeps the process from other work for some milliseconds. */
 const BATCH_ITEMS = 500;
 const MAX_WAITING = 10_000;
@@ -40,13 +42,25 @@ export type AuditBufferOptions = {
   services: AuditServices & { metrics: Pick<Metrics, 'auditDropped'>; logger: Logger };
   /** Whether the store has room for more than what must be in the log. */
   hasRoom: () => boolean;
+  /** How long calls are kept, in seconds. */
+  keepTime: () => number;
+  /** Only tests set it. How long the store is sure to know a batch that is sent again. */
+  knownMs?: number;
 };
 
-export function openAuditBuffer({ services, hasRoom }: AuditBufferOptions): AuditBuffer {
+export function openAuditBuffer({
+  services,
+  hasRoom,
+  keepTime,
+  knownMs = KNOWN_MS,
+}: AuditBufferOptions): AuditBuffer {
   const { now, logger, metrics } = services;
   let waiting: WaitingItem[] = [];
   /** Of the front of `waiting`: the same items again after a failure, so that they are not stored twice. */
   let batchItems = 0;
+  let batchBegan = 0;
+  /** Calls up to this time are missing, and the log does not say so yet. */
+  let incompleteUntil = 0;
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> | undefined;
   let refused = new Map<string, { item: WaitingItem; more: number }>();
@@ -75,13 +89,20 @@ export function openAuditBuffer({ services, hasRoom }: AuditBufferOptions): Audi
   const writeAll = async () => {
     while (waiting.length > 0) {
       const isAgain = batchItems > 0;
-      if (!isAgain) batchItems = Math.min(waiting.length, BATCH_ITEMS);
+      if (!isAgain) {
+        batchItems = Math.min(waiting.length, BATCH_ITEMS);
+        batchBegan = performance.now();
+      }
       const batch = waiting.slice(0, batchItems);
       batch.forEach(({ item }) => (item.id ??= newItemId()));
-      await storeAudit(services, batch.map(stored), { token: batch[0]?.item.id, isAgain });
+      const isLate = isAgain && performance.now() - batchBegan > knownMs;
+      await storeAudit(services, batch.map(stored), { token: batch[0]?.item.id, isAgain, isLate });
       waiting = waiting.slice(batchItems);
       batchItems = 0;
     }
+    if (incompleteUntil === 0) return;
+    await noteReach(services, incompleteUntil, keepTime());
+    incompleteUntil = 0;
   };
   const flush = async () => {
     timer = undefined;
@@ -102,6 +123,8 @@ export function openAuditBuffer({ services, hasRoom }: AuditBufferOptions): Audi
       const item = { event: 'audit_dropped', reason, count, outcome: 'dropped' };
       push({ at: now(), item, part: 'lasting' });
     }
+    // Without room, the keeping notes it.
+    if (dropped.has('buffer_full')) incompleteUntil = now();
     dropped.clear();
   };
   const minutes = setInterval(endMinute, MINUTE_MS).unref();

@@ -72,21 +72,23 @@ export type StoredPlace = Pick<AuditItem, 'number' | 'epoch'>;
 export type AppendOptions = {
   token?: string | undefined;
   isAgain?: boolean | undefined;
+  isLate?: boolean | undefined;
   digests?: StoredDigests | undefined;
 };
 
 /**
  * Appends in one write, and returns the items with their numbers. `isAgain`: an earlier write with this token may have stored them, with other
- * salts than these, so that their digests are not known.
+ * salts than these, so that their digests are not known. `isLate`: so long ago that the store may not know the token any more.
  */
 export async function appendAudit(
   store: Store,
   added: readonly NewAuditItem[],
-  { token, isAgain = false, digests }: AppendOptions = {},
+  { token, isAgain = false, isLate = false, digests }: AppendOptions = {},
 ): Promise<AuditItem[]> {
   if (added.length === 0) return [];
   const entries = logEntries(added);
-  const { first, epoch } = await store.appendLog<AuditItem>(LOG, entries, token);
+  const stored = isLate ? await findStored(store, entries[0]?.value.id) : undefined;
+  const { first, epoch } = stored ?? (await store.appendLog<AuditItem>(LOG, entries, token));
   if (digests?.isUsed && !isAgain) {
     const hashed = new Map<string, string>();
     const number = first + entries.length - 1;
@@ -98,6 +100,26 @@ export async function appendAudit(
     }
   }
   return added.map(({ item }, index) => ({ ...item, epoch, number: first + index }));
+}
+
+const MAX_SEARCHED = 100_000;
+const SEARCHED_AT_A_TIME = 200;
+
+/** Looks for an item among the newest ones, from the newest to the oldest. */
+async function findStored(
+  store: Store,
+  id: string | undefined,
+): Promise<{ first: number; epoch: string } | undefined> {
+  const last = await store.lastInLog(LOG);
+  for (let end = last; end > Math.max(0, last - MAX_SEARCHED); end -= SEARCHED_AT_A_TIME) {
+    const after = Math.max(0, end - SEARCHED_AT_A_TIME);
+    const found = await store.readLog<AuditItem>(LOG, { after, limit: SEARCHED_AT_A_TIME });
+    const one = found.find(({ value }) => value?.id === id);
+    if (one) return { first: one.number, epoch: one.epoch };
+    // SQLite answers at once.
+    await nextTurn();
+  }
+  return undefined;
 }
 
 /** Appends an item and replaces the mark of the log. Undefined if another process was faster. */

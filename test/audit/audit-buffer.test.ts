@@ -5,6 +5,7 @@ import {
   type WaitingItem,
 } from '../../src/audit/audit-buffer.ts';
 import { readAuditAfter, readSealedAfter } from '../../src/audit/audit-log.ts';
+import { readAuditReach } from '../../src/audit/audit-reach.ts';
 import { itemDigest } from '../../src/audit/chain/sealed-item.ts';
 import { openStoredDigests } from '../../src/audit/chain/stored-digests.ts';
 import { createLogger } from '../../src/observability/logger.ts';
@@ -17,6 +18,7 @@ import { until } from '../support/until.ts';
 import { onEachStore } from '../support/system.ts';
 
 const NOW = 2_000_000_000;
+const KEEP_TIME = 90 * 86_400;
 /** As many as wait at most. */
 const MAX_WAITING = 10_000;
 
@@ -49,6 +51,7 @@ onEachStore('Items of the audit log that nobody waits for', (system) => {
     const buffer = openAuditBuffer({
       services: { ...auditServices(store, NOW), metrics, logger: createLogger('silent') },
       hasRoom: () => hasRoom,
+      keepTime: () => KEEP_TIME,
     });
     act(buffer);
     await buffer.close();
@@ -98,6 +101,7 @@ onEachStore('Items of the audit log that nobody waits for', (system) => {
         logger: createLogger('silent'),
       },
       hasRoom: () => true,
+      keepTime: () => KEEP_TIME,
     });
     const { item, ...rest } = answered('again');
     buffer.add({ ...rest, item: { ...item, account: 'ada', address: '192.0.2.1' } });
@@ -112,6 +116,34 @@ onEachStore('Items of the audit log that nobody waits for', (system) => {
       const kept = digests.get(number)?.digest;
       if (sealed) expect(kept ?? itemDigest(sealed)).to.equal(itemDigest(sealed));
     }
+  });
+
+  it('LOG-15 a batch whose answer was lost is stored once, also if the store does not know it any more', async () => {
+    let attempts = 0;
+    const forgetful: Store = {
+      ...store,
+      async appendLog(key, entries) {
+        const appended = await store.appendLog(key, entries);
+        attempts += 1;
+        if (attempts === 1) throw new StoreUnavailable(new Error('the answer was lost'));
+        return appended;
+      },
+    };
+    const last = (await readAuditAfter(store, 0, 100_000)).at(-1)?.number ?? 0;
+    const metrics = { auditEvent: () => undefined, auditDropped: () => undefined };
+    const buffer = openAuditBuffer({
+      services: { ...auditServices(forgetful, NOW), metrics, logger: createLogger('silent') },
+      hasRoom: () => true,
+      keepTime: () => KEEP_TIME,
+      knownMs: 0,
+    });
+    buffer.add(answered('late'));
+    await until('the first attempt', () => attempts === 1);
+    buffer.add(answered('later'));
+    await buffer.close();
+    const items = (await readAuditAfter(store, last, 100)).map(({ item }) => item?.grantId);
+    expect(items.filter((grantId) => grantId === 'late')).to.have.lengthOf(1);
+    expect(items.filter((grantId) => grantId === 'later')).to.have.lengthOf(1);
   });
 
   it('a store without room gets no calls of levels that are not recorded, other items, and one about what is missing', async () => {
@@ -134,5 +166,7 @@ onEachStore('Items of the audit log that nobody waits for', (system) => {
     expect(items.at(-2)).to.include({ grantId: 'ends' });
     expect(items.at(-1)).to.include({ event: 'audit_dropped', reason: 'buffer_full', count: 5 });
     expect(dropped).to.have.lengthOf(5);
+    // Calls are complete from then on.
+    expect(await readAuditReach(auditServices(store, NOW + 60), KEEP_TIME)).to.equal(60);
   });
 });

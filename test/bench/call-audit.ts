@@ -67,7 +67,7 @@ async function measure(kind: (typeof STORES)[number]): Promise<Spent[]> {
     total[name] = (total[name] ?? 0) + user + system;
   };
   const round = async () => {
-    const auditBuffer = openAuditBuffer({ services, hasRoom: () => true });
+    const auditBuffer = openAuditBuffer({ services, hasRoom: () => true, keepTime: () => 1 });
     const audit = callAudit({
       settings: { audit: AUDIT, levels: LEVELS },
       services: { ...services, auditBuffer, activity },
