@@ -61,6 +61,11 @@ export function openVerifier({ isSigned, kept }: VerifierOptions) {
   let trimmedByAge = 0;
   /** By number: the checkpoints that items have, until their lists were read. */
   const said = new Map<number, { number: number; checkpoint: Checkpoint }>();
+  const isRead = (checkpoint: number) =>
+    newest !== undefined &&
+    oldest !== undefined &&
+    checkpoint >= oldest.checkpoint &&
+    checkpoint <= newest.checkpoint;
   /** By account: the number of its newest `account_forgotten`. */
   const forgotten = new Map<string, number>();
 
@@ -91,6 +96,8 @@ export function openVerifier({ isSigned, kept }: VerifierOptions) {
     const found = readCheckpoint(jws);
     if (!found) return;
     const { checkpoint, id } = found;
+    // Its list was read already if its item has a checkpoint that was made during the verification.
+    if (isRead(checkpoint)) return;
     const isOther = checkpoint > newest || (said.get(checkpoint)?.checkpoint.id ?? id) !== id;
     if (isOther) report({ kind: 'removed', number, id, time });
     else said.set(checkpoint, { number, checkpoint: found });

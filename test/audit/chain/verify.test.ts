@@ -14,7 +14,9 @@ import { openAuditMemory } from '../../../src/audit/chain/rollback.ts';
 import { forgotten } from '../../../src/audit/chain/sealed-item.ts';
 import { verifyExport } from '../../../src/audit/chain/verify-export.ts';
 import type { Verification } from '../../../src/audit/chain/verifier.ts';
+import { verifyStore } from '../../../src/audit/chain/verify-store.ts';
 import { keptRows, termAt } from '../../../src/store/log-rows.ts';
+import type { Store } from '../../../src/store/store.ts';
 import { STORES } from '../../support/system.ts';
 import { type ChainLog, openChainLog } from './chain-log.ts';
 import {
@@ -216,6 +218,36 @@ for (const kind of STORES)
         await log.store.delete(`audit-checkpoint:${checkpoint}`);
       const { problems } = await log.verify({ kept: second });
       expect(problems.map(({ kind: found }) => found)).to.deep.equal(['removed']);
+    });
+
+    it('PRV-03 items that are trimmed while the log is verified are no finding', async () => {
+      const services = { ...log.services, metrics: { ...log.services.metrics, auditReach() {} } };
+      const kept = {
+        keep: 1_000_000,
+        keepUndelivered: 1000,
+        keepCalls: { time: 1000, items: 1000 },
+        delivered: async () => [],
+      };
+      for (let round = 0; round < 3; round += 1) {
+        await log.append(1, { event: 'connector_changed', outcome: 'done' });
+        await log.append(20, {}, 'bulk');
+        await log.checkpoint();
+      }
+      log.advance(2000);
+      let trimming: Promise<void> | undefined;
+      const store: Store = {
+        ...log.store,
+        async readLog(...range) {
+          await trimming;
+          return log.store.readLog(...range);
+        },
+      };
+      const onProgress = () => {
+        trimming ??= trimAudit(services, kept, 'bulk');
+      };
+      const { problems } = await verifyStore(store, { now: log.now(), onProgress });
+      expect((await log.items()).map(({ event }) => event)).to.not.include('call');
+      expect(problems).to.deep.equal([]);
     });
 
     it('PRV-04 what items say about a person is deleted when the account is forgotten, and the chain stays verifiable', async () => {
