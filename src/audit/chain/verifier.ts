@@ -96,11 +96,10 @@ export function openVerifier({ isSigned, kept }: VerifierOptions) {
     const found = readCheckpoint(jws);
     if (!found) return;
     const { checkpoint, id } = found;
-    // Its list was read already if its item has a checkpoint that was made during the verification.
-    if (isRead(checkpoint)) return;
     const isOther = checkpoint > newest || (said.get(checkpoint)?.checkpoint.id ?? id) !== id;
     if (isOther) report({ kind: 'removed', number, id, time });
-    else said.set(checkpoint, { number, checkpoint: found });
+    // It was read already if a checkpoint that was made during the verification covers its item.
+    else if (!isRead(checkpoint)) said.set(checkpoint, { number, checkpoint: found });
   };
   const learn = (item: SealedItem, number: number) => {
     noteForgotten(item, number);
