@@ -152,7 +152,9 @@ export function refusalValues(
   }: Form & Pick<ViewValues['no-access'], 'reason' | 'reference'>,
 ): ViewValues['no-access'] {
   const { identityProviders } = context.site;
-  const { email, emailVerified } = withOwnEmail(identityProviders, account, account);
+  const { email, emailVerified } = account;
+  // Of an address in the domain of another provider, the page would blame the wrong one.
+  const isOwn = withOwnEmail(identityProviders, account, account) === account;
   return {
     action,
     token,
@@ -161,7 +163,7 @@ export function refusalValues(
     ...(account.groupsOmitted ? { groupsOmitted: true } : {}),
     account: {
       ...accountValues(identityProviders, account),
-      ...(email !== undefined && !emailVerified ? { unverifiedEmail: email } : {}),
+      ...(isOwn && email !== undefined && !emailVerified ? { unverifiedEmail: email } : {}),
     },
     connector: connectorValues(context.settings, connector),
   };

@@ -3,6 +3,7 @@ import { createConnector } from '../support/management-api.ts';
 import {
   isConsentPage,
   openBrowser,
+  type Page,
   requireExternalRedirect,
   requirePage,
 } from '../support/browser.ts';
@@ -69,14 +70,25 @@ describe('Rules with email domains, with several identity providers', () => {
       });
   }
 
-  async function offeredLevels(id: Id, person: Person): Promise<string[]> {
+  async function authorize(
+    id: Id,
+    person: Person,
+    audience?: Record<string, string>[],
+  ): Promise<Page> {
     behave(id, person);
-    const { link } = await createConnector(system, { level: 'full' });
+    const connector = await createConnector(system, {
+      level: 'full',
+      ...(audience ? { audience } : {}),
+    });
     const browser = openBrowser([system.auth]);
-    const { url } = await requestAuthorization(system, { link });
+    const { url } = await requestAuthorization(system, connector);
     const choice = requirePage(await browser.visit(url));
     const departure = requireExternalRedirect(await browser.submit(choice, { provider: id }));
-    const page = requirePage(await browser.visit(providers()[id].approve(departure)));
+    return requirePage(await browser.visit(providers()[id].approve(departure)));
+  }
+
+  async function offeredLevels(id: Id, person: Person): Promise<string[]> {
+    const page = await authorize(id, person);
     expect(page.status).to.be.oneOf([200, 403]);
     expect(isConsentPage(page)).to.equal(page.status === 200);
     return page.forms.flatMap(({ controls }) =>
@@ -114,6 +126,13 @@ describe('Rules with email domains, with several identity providers', () => {
         expect(await offeredLevels(id, { email })).to.deep.equal([]);
       });
     }
+
+    it(`ENT-09 a page does not name ${id} as the one that has to confirm an address of another domain`, async () => {
+      const audience = [{ email: 'ceo@example.com', provider: 'example' }];
+      const { status, html } = await authorize(id, { email: 'ceo@example.com' }, audience);
+      expect(status).to.equal(403);
+      expect(html).to.not.include('confirmed').and.not.include('ceo@example.com');
+    });
 
     it(`ENT-03 the console refuses the address of an administrator when ${id} asserts it`, async () => {
       expect(await consoleStatus(id, { email: 'ceo@example.com' })).to.equal(403);
