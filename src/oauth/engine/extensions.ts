@@ -185,10 +185,12 @@ export function authenticateByKeys(
 export function findClientOfWorkloads(provider: Provider, workloadClient: string): void {
   const clients = provider.Client;
   const find = clients.find.bind(clients);
-  clients.find = (id) =>
-    find(
-      Provider.ctx?.oidc.route === 'introspection' && isWorkloadSubject(id) ? workloadClient : id,
-    );
+  clients.find = (id) => {
+    const { route, client } = Provider.ctx?.oidc ?? {};
+    // Before the caller has authenticated, the id is what the caller says of itself.
+    const isOfToken = route === 'introspection' && client !== undefined && isWorkloadSubject(id);
+    return find(isOfToken ? workloadClient : id);
+  };
 }
 
 /** Returns the client with these keys, for one request: other requests at the same time, which share the engine's object, may need others. */
