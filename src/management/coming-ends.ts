@@ -15,7 +15,7 @@ import { epochSeconds } from './resources/fields.ts';
 import type { Page } from './resources/schemas.ts';
 import type { Token } from './resources/token.ts';
 
-/** `name` is that of the record, the id of a signing key, or the id of the identity provider or the MCP server whose client secret ends. */
+/** `name` is that of the record, the id of a signing key, the id of the identity provider, or `upstream <id>`, whose client secret ends. */
 export type ComingEnd = { kind: EndKind; name: string; endsAt: string };
 
 export const ENDING_DAYS = 14;
@@ -85,7 +85,8 @@ export async function findComingEnds(
     add('client_secret', id, day && `${day}T00:00:00Z`);
   for (const { id, clientSecretExpires } of identityProviders) addSecret(id, clientSecretExpires);
   for (const { id, credential } of upstreams)
-    if (credential && credential.kind !== 'key') addSecret(id, credential.clientSecretExpires);
+    if (credential && credential.kind !== 'key')
+      addSecret(`upstream ${id}`, credential.clientSecretExpires);
   return found.toSorted((one, other) => epochSeconds(one.endsAt) - epochSeconds(other.endsAt));
 }
 

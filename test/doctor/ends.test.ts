@@ -75,7 +75,7 @@ describe('What ends within 14 days', () => {
     const openClient = () => managementClient({ url: host.url, key: KEY });
     const [found, ...others] = await examineSettings(settings, ['ends'], { openClient });
     expect(others).to.deep.equal([]);
-    expect(found?.what).to.equal(`1 client secret ends soon: "tools" (${dayAfter(10)})`);
+    expect(found?.what).to.equal(`1 client secret ends soon: "upstream tools" (${dayAfter(10)})`);
   });
 
   it('doctor names connectors, minted tokens, machines and client secrets that end within 14 days', async () => {
