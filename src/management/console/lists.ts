@@ -332,23 +332,28 @@ async function readPage(
   return (await run(management, operation, { query })) as Page<never>;
 }
 
-/** Returns the records with the action that a query narrows the list to, at most `limit`: none if it does not narrow it. */
+/** Pages that one request reads. Each looks at `limit` records. */
+const MAX_PAGES = 100;
+
+/** Returns the records with the action that a query narrows the list to, at most `limit`: none if it does not narrow it. Undefined if the list is too long to read it. */
 export async function findAll(
   management: ManagementContext,
   list: AnyList,
   query: Query,
   limit: number,
-): Promise<never[]> {
+): Promise<never[] | undefined> {
   const search = await searchOf(management, list, query);
   if (!isNarrowed(search)) return [];
   const found: never[] = [];
-  for (let after: string | undefined; ;) {
+  let after: string | undefined;
+  for (let pages = 0; pages < MAX_PAGES; pages += 1) {
     const page = await readPage(management, list, search, { limit, after });
     found.push(...withSeveral(management, list, page.items));
     after = page.next;
     // Pages before the last one can be short or empty.
     if (after === undefined || found.length >= limit) return found.slice(0, limit);
   }
+  return undefined;
 }
 
 /** The actions return to the list as it is searched. */

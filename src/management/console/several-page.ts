@@ -49,10 +49,11 @@ async function ask(context: ConsoleContext, list: AnyList, fields: Form): Promis
   const { section } = list;
   const place = placeFrom(fields);
   const ids = Object.entries(fields).flatMap(([name, id]) => (TICKED.test(name) ? [id] : []));
-  const records: Listed[] =
+  const records: Listed[] | undefined =
     fields.which === 'all'
       ? await findAll(management, list, place, MAX_SEVERAL + 1)
       : await findTicked(management, list, ids.slice(0, MAX_SEVERAL + 1));
+  if (!records) return showList(context, list, { problem: 'tooLong', place });
   const wanted = withSeveral(management, list, records);
   if (wanted.length === 0) return showList(context, list, { problem: 'nothingTicked', place });
   if (wanted.length > MAX_SEVERAL) return showList(context, list, { problem: 'tooMany', place });
