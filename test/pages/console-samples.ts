@@ -1223,6 +1223,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         { name: 'tampered', count: 2, href: '/console/audit#integrity' },
         { name: 'health', count: 1, href: '/console/health' },
         { name: 'waiting', count: 1, href: '/console/clients?state=waiting' },
+        { name: 'waitingAtLeast', count: 1000, href: '/console/clients?state=waiting' },
         { name: 'servers', count: 1, href: '/console/servers' },
         { name: 'changed', count: 2, href: '/console/servers/orders/review' },
         { name: 'ending.connector', count: 2, href: '/console/connectors' },
