@@ -2,9 +2,9 @@
 import type { Logger } from 'pino';
 import type { DropReason } from '../observability/labels.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import type { LogPart } from '../store/store.ts';
+import { type LogPart, StoreFull } from '../store/store.ts';
 import { type AuditItem, type AuditServices, newItemId, storeAudit } from './audit.ts';
-import type { StoredPlace } from './audit-log.ts';
+import type { LateWrite, StoredPlace } from './audit-log.ts';
 import { noteReach } from './audit-reach.ts';
 
 /** An item of the time `at` (seconds since the epoch). It may get its id later. */
@@ -29,8 +29,6 @@ export type AuditBuffer = {
 
 const FLUSH_MS = 500;
 const RETRY_MS = 1000;
-/** Redis knows it for a minute (redis-logs.ts). */
-const KNOWN_MS = 50_000;
 /** Each batch waits for the disk, and keeps the process from other work for some milliseconds. */
 const BATCH_ITEMS = 500;
 const MAX_WAITING = 10_000;
@@ -44,21 +42,16 @@ export type AuditBufferOptions = {
   hasRoom: () => boolean;
   /** How long calls are kept, in seconds. */
   keepTime: () => number;
-  /** Only tests set it. How long the store is sure to know a batch that is sent again. */
-  knownMs?: number;
 };
 
-export function openAuditBuffer({
-  services,
-  hasRoom,
-  keepTime,
-  knownMs = KNOWN_MS,
-}: AuditBufferOptions): AuditBuffer {
-  const { now, logger, metrics } = services;
+export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOptions): AuditBuffer {
+  const { store, now, logger, metrics } = services;
   let waiting: WaitingItem[] = [];
   /** Of the front of `waiting`: the same items again after a failure, so that they are not stored twice. */
   let batchItems = 0;
-  let batchBegan = 0;
+  /** Of its first attempt that may have stored it. */
+  let batchBegan: number | undefined;
+  let late: LateWrite = { searched: 0 };
   /** Calls up to this time are missing, and the log does not say so yet. */
   let incompleteUntil = 0;
   let timer: NodeJS.Timeout | undefined;
@@ -91,12 +84,19 @@ export function openAuditBuffer({
       const isAgain = batchItems > 0;
       if (!isAgain) {
         batchItems = Math.min(waiting.length, BATCH_ITEMS);
-        batchBegan = performance.now();
+        batchBegan = undefined;
+        late = { searched: 0 };
       }
       const batch = waiting.slice(0, batchItems);
       batch.forEach(({ item }) => (item.id ??= newItemId()));
-      const isLate = isAgain && performance.now() - batchBegan > knownMs;
-      await storeAudit(services, batch.map(stored), { token: batch[0]?.item.id, isAgain, isLate });
+      const began = performance.now();
+      const isLate = batchBegan !== undefined && began - batchBegan > store.tokenMs;
+      const again = { token: batch[0]?.item.id, isAgain, late: isLate ? late : undefined };
+      await storeAudit(services, batch.map(stored), again).catch((error: unknown) => {
+        // A full store has stored nothing.
+        if (!(error instanceof StoreFull)) batchBegan ??= began;
+        throw error;
+      });
       waiting = waiting.slice(batchItems);
       batchItems = 0;
     }

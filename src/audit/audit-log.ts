@@ -69,25 +69,28 @@ export type NewAuditItem = {
 /** Where an item is stored. */
 export type StoredPlace = Pick<AuditItem, 'number' | 'epoch'>;
 
+/** A write that the store may not know any more. It is not among the items up to the number `searched`. */
+export type LateWrite = { searched: number };
+
 export type AppendOptions = {
   token?: string | undefined;
   isAgain?: boolean | undefined;
-  isLate?: boolean | undefined;
+  late?: LateWrite | undefined;
   digests?: StoredDigests | undefined;
 };
 
 /**
  * Appends in one write, and returns the items with their numbers. `isAgain`: an earlier write with this token may have stored them, with other
- * salts than these, so that their digests are not known. `isLate`: so long ago that the store may not know the token any more.
+ * salts than these, so that their digests are not known. `late`: it is looked for first.
  */
 export async function appendAudit(
   store: Store,
   added: readonly NewAuditItem[],
-  { token, isAgain = false, isLate = false, digests }: AppendOptions = {},
+  { token, isAgain = false, late, digests }: AppendOptions = {},
 ): Promise<AuditItem[]> {
   if (added.length === 0) return [];
   const entries = logEntries(added);
-  const stored = isLate ? await findStored(store, entries[0]?.value.id) : undefined;
+  const stored = late && (await findStored(store, entries[0]?.value.id, late));
   const { first, epoch } = stored ?? (await store.appendLog<AuditItem>(LOG, entries, token));
   if (digests?.isUsed && !isAgain) {
     const hashed = new Map<string, string>();
@@ -109,16 +112,19 @@ const SEARCHED_AT_A_TIME = 200;
 async function findStored(
   store: Store,
   id: string | undefined,
+  late: LateWrite,
 ): Promise<{ first: number; epoch: string } | undefined> {
   const last = await store.lastInLog(LOG);
-  for (let end = last; end > Math.max(0, last - MAX_SEARCHED); end -= SEARCHED_AT_A_TIME) {
-    const after = Math.max(0, end - SEARCHED_AT_A_TIME);
-    const found = await store.readLog<AuditItem>(LOG, { after, limit: SEARCHED_AT_A_TIME });
+  const from = Math.max(late.searched, last - MAX_SEARCHED);
+  for (let end = last; end > from; end -= SEARCHED_AT_A_TIME) {
+    const after = Math.max(from, end - SEARCHED_AT_A_TIME);
+    const found = await store.readLog<AuditItem>(LOG, { after, limit: end - after });
     const one = found.find(({ value }) => value?.id === id);
     if (one) return { first: one.number, epoch: one.epoch };
     // SQLite answers at once.
     await nextTurn();
   }
+  late.searched = last;
   return undefined;
 }
 

@@ -118,7 +118,7 @@ export function newItemId(): string {
 export async function storeAudit(
   { store, metrics, auditLog, digests }: Omit<AuditServices, 'now'>,
   added: readonly NewAuditItem[],
-  again: Pick<AppendOptions, 'token' | 'isAgain' | 'isLate'> = {},
+  again: Pick<AppendOptions, 'token' | 'isAgain' | 'late'> = {},
 ): Promise<AuditItem[]> {
   const stored = await appendAudit(store, added, { ...again, digests });
   for (const items of Map.groupBy(

@@ -98,6 +98,8 @@ export interface ByteLogs {
     entries: readonly LogBytes[],
     sent: { token: string; epoch: string; mark?: LogMark },
   ): Promise<{ first: number; epoch: string } | undefined>;
+  /** Present if the database forgets tokens, as in the store. */
+  readonly tokenMs?: number;
   /** Present if `appendLog` resolves before the entries are on disk. Resolves when those up to this number are. */
   waitForLog?(name: string, number: number): Promise<void>;
   logMark(name: string): Promise<string>;

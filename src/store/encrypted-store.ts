@@ -395,6 +395,7 @@ function streams(bytes: ByteStore, encryption: Encryption, withTimeout: WithTime
 type Logs = Pick<
   Store,
   | 'appendLog'
+  | 'tokenMs'
   | 'appendMarked'
   | 'logMark'
   | 'replaceLogEntries'
@@ -450,6 +451,7 @@ function logs(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout
     return appended;
   };
   return {
+    tokenMs: bytes.tokenMs ?? Infinity,
     async appendLog(key, entries, token = randomId()) {
       const appended = await append(key, entries, { token });
       if (!appended) throw new Error('the database requires a mark');

@@ -15,7 +15,15 @@ export type Instrumentation = {
 
 type KeyedVerb = Exclude<
   keyof Store,
-  'getMany' | 'sizes' | 'publish' | 'subscribe' | 'freeBytes' | 'ping' | 'close' | 'logTerm'
+  | 'getMany'
+  | 'sizes'
+  | 'publish'
+  | 'subscribe'
+  | 'freeBytes'
+  | 'ping'
+  | 'close'
+  | 'logTerm'
+  | 'tokenMs'
 >;
 
 const isKeyed = (verb: StoreVerb): verb is KeyedVerb =>

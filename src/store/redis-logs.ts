@@ -22,6 +22,8 @@ import { LOG_PARTS, type LogPart, runsIn } from './store.ts';
 
 /** A command is sent again within this time, if at all. */
 const SENT_MS = 60_000;
+/** Before Redis forgets it, also if a command takes long. */
+const TOKEN_MS = 50_000;
 
 // Lua numbers are exact up to 2^53.
 const FUNCTIONS = `
@@ -199,6 +201,7 @@ export function defineLogCommands(client: RedisClient): void {
 
 export function redisLogs(client: RedisClient): ByteLogs {
   return {
+    tokenMs: TOKEN_MS,
     async appendLog(name, entries, { token, epoch, mark }) {
       const keys = [
         name,

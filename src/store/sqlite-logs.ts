@@ -20,7 +20,7 @@ export function sqliteLogs(
   db: DatabaseSync,
   { commit, commitUnsynced }: CommitQueue,
   { sync }: Pick<DiskSync, 'sync'>,
-): ByteLogs {
+): Omit<ByteLogs, 'tokenMs'> {
   const advance = db.prepare(`
     INSERT INTO log (name, last, epoch) VALUES (?, ?, ?)
     ON CONFLICT (name) DO UPDATE SET last = last + excluded.last

@@ -137,6 +137,8 @@ export interface Store {
     entries: readonly NewLogEntry<T>[],
     token?: string,
   ): Promise<{ first: number; epoch: string }>;
+  /** How long such a repetition has no effect at least, in milliseconds; Infinity as long as the process runs. */
+  readonly tokenMs: number;
   /**
    * As `appendLog`, and replaces the mark of the log (at first '') in the same write. Returns undefined, and appends nothing, if the mark is not
    * `before`: of several callers that have read the same mark, one appends.

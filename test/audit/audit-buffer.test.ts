@@ -11,7 +11,7 @@ import { openStoredDigests } from '../../src/audit/chain/stored-digests.ts';
 import { createLogger } from '../../src/observability/logger.ts';
 import type { DropReason } from '../../src/observability/labels.ts';
 import type { OpenedStore } from '../../src/store/open.ts';
-import { type Store, StoreUnavailable } from '../../src/store/store.ts';
+import { type LogEntry, type Store, StoreFull, StoreUnavailable } from '../../src/store/store.ts';
 import { auditServices } from '../support/audit-services.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { until } from '../support/until.ts';
@@ -39,6 +39,17 @@ onEachStore('Items of the audit log that nobody waits for', (system) => {
     item: { event: 'call', grantId, outcome: 'refused', reason },
     part: 'bulk',
   });
+
+  const bufferOn = (failing: Store) =>
+    openAuditBuffer({
+      services: {
+        ...auditServices(failing, NOW),
+        metrics: { auditEvent: () => undefined, auditDropped: () => undefined },
+        logger: createLogger('silent'),
+      },
+      hasRoom: () => true,
+      keepTime: () => KEEP_TIME,
+    });
 
   /** What `act` adds to the log, and what the metrics count, until the buffer is closed. */
   async function stored(act: (buffer: AuditBuffer) => void, hasRoom = true) {
@@ -122,6 +133,7 @@ onEachStore('Items of the audit log that nobody waits for', (system) => {
     let attempts = 0;
     const forgetful: Store = {
       ...store,
+      tokenMs: 0,
       async appendLog(key, entries) {
         const appended = await store.appendLog(key, entries);
         attempts += 1;
@@ -130,13 +142,7 @@ onEachStore('Items of the audit log that nobody waits for', (system) => {
       },
     };
     const last = (await readAuditAfter(store, 0, 100_000)).at(-1)?.number ?? 0;
-    const metrics = { auditEvent: () => undefined, auditDropped: () => undefined };
-    const buffer = openAuditBuffer({
-      services: { ...auditServices(forgetful, NOW), metrics, logger: createLogger('silent') },
-      hasRoom: () => true,
-      keepTime: () => KEEP_TIME,
-      knownMs: 0,
-    });
+    const buffer = bufferOn(forgetful);
     buffer.add(answered('late'));
     await until('the first attempt', () => attempts === 1);
     buffer.add(answered('later'));
@@ -145,6 +151,34 @@ onEachStore('Items of the audit log that nobody waits for', (system) => {
     expect(items.filter((grantId) => grantId === 'late')).to.have.lengthOf(1);
     expect(items.filter((grantId) => grantId === 'later')).to.have.lengthOf(1);
   });
+
+  for (const [what, error, expected] of [
+    ['fails', new StoreUnavailable(new Error('no answer')), 1],
+    ['refuses writes because it is full', new StoreFull(new Error('OOM')), 0],
+  ] as const)
+    it(`LOG-15 while a store that forgets batches ${what}, the log is searched at most once for the same batch`, async () => {
+      let [attempts, reads] = [0, 0];
+      // Items of a store of its own: the system adds checkpoints.
+      const stored: LogEntry<unknown>[] = [{ number: 1, epoch: 'e', value: undefined }];
+      const failing: Store = {
+        ...store,
+        tokenMs: 0,
+        async appendLog() {
+          attempts += 1;
+          throw error;
+        },
+        lastInLog: async () => stored.length,
+        async readLog<T>() {
+          reads += 1;
+          return stored as LogEntry<T>[];
+        },
+      };
+      const buffer = bufferOn(failing);
+      buffer.add(answered('failing'));
+      await until('further attempts', () => attempts === 4);
+      expect(reads).to.equal(expected);
+      await buffer.close();
+    });
 
   it('a store without room gets no calls of levels that are not recorded, other items, and one about what is missing', async () => {
     const { items, dropped } = await stored((buffer) => {
