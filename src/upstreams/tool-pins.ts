@@ -126,7 +126,7 @@ export function notedReading(
   const { mode, at, caller } = reading;
   const known = pinsInMode(given, mode);
   const isOwn = caller === undefined;
-  const isFirst = isOwn && known.since === undefined;
+  const isFirst = isOwn && isUnread(known);
   // With `follow`, the first list is no change, whether Gatehouse or a caller read it.
   const isBegin =
     isFirst || (mode === 'follow' && known.since === undefined && known.tools.length === 0);
@@ -166,7 +166,8 @@ export function notedReading(
   // A server without tools has instructions too.
   // Apps get them before the first list.
   const areFirst = canBeFirst(known, reading) && before.approved.length === 0;
-  const isInitial = (isBegin && known.instructions?.latest === undefined) || areFirst;
+  const isUnknown = before.latest === undefined && (mode === 'follow' || !before.approved.length);
+  const isInitial = (isBegin && isUnknown) || areFirst;
   const instructions = text
     ? noted(INSTRUCTIONS, before, { variant: text, twins: [], isTwice: false }, isInitial)
     : before;
