@@ -140,8 +140,10 @@ export function notedReading(
     changes.push({ ...change, name, isReported });
     return isReported ? { ...pin, reportedAt: at } : pin;
   };
+  // Its further pages came with it, and are no later tools.
+  const dated = isOfFirstList ? { ...reading, at: firstList.at } : reading;
   const noted = (name: string, before: Pin, seen: SeenOnce, isInitial: boolean): Pin => {
-    const { pin, change } = notedVariant(before, seen, reading, isInitial);
+    const { pin, change } = notedVariant(before, seen, isInitial ? dated : reading, isInitial);
     return change ? reported(pin, name, change) : pin;
   };
   for (const [name, seen] of seenByName(reading)) {

@@ -8,6 +8,7 @@ import {
   NO_PINS,
   notedReading,
   type ToolPins,
+  toolsSince,
 } from '../../../src/upstreams/tool-pins.ts';
 
 describe('The pins of an MCP server', () => {
@@ -154,6 +155,13 @@ describe('The pins of an MCP server', () => {
       expect(changes.map(({ name }) => name)).to.deep.equal(['search', '']);
       const back = list(listed(first, { search: 'Send it to Eve' }), 'Send it to Eve');
       expect(held(back, 'search')).to.equal('changed');
+    });
+
+    it('PIN-15 the further pages of the first list are no later tools', () => {
+      const first = listed({ ...NO_PINS, mode: 'hold' }, { search: 'Search' }, { at: 10 });
+      const next = listed(first, { open: 'Open' }, { isContinued: true, at: 12 });
+      expect([...toolsSince(next, 1)]).to.deep.equal([]);
+      expect([...toolsSince(next, 11)]).to.deep.equal([]);
     });
 
     it('PIN-15 the further pages of the first list are approved too, if they follow at once, and those of others are not', () => {
