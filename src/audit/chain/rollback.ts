@@ -1,8 +1,10 @@
 // Notices that the store lost items that were stored: after a failover to a replica that did not have them, or when it was replaced by an older copy.
 import type { Logger } from 'pino';
+import { membersOf } from '../../json-values.ts';
 import { type AuditItem, type AuditServices, recordAudit } from '../audit.ts';
 import { isOther, openStoredDigests, type StoredDigests } from './stored-digests.ts';
 import { beginAuditEpoch, lastAuditNumber, readAuditItems } from '../audit-log.ts';
+import { searchAudit } from '../audit-search.ts';
 
 /** What the store has lost, or might have. */
 export type LostItem = { number: number; epoch: string; id?: string | undefined };
@@ -19,20 +21,30 @@ export type AuditMemory = {
 
 export function openAuditMemory(): AuditMemory {
   let newest: LostItem | undefined;
+  /** The newest item when this process stored one with a number that is not higher, or with another epoch. */
+  let suspected: LostItem | undefined;
+  /** Until the log says so. */
+  let lost: LostItem | undefined;
   const digests = openStoredDigests();
   return {
     digests,
     remember({ number = 0, epoch = '', id }) {
-      if (newest?.epoch !== epoch || number > newest.number) newest = { number, epoch, id };
+      const isNext = newest?.epoch === epoch && number > newest.number;
+      if (!isNext) suspected ??= newest;
+      if (isNext || newest?.epoch !== epoch) newest = { number, epoch, id };
     },
     async check(services) {
-      const known = newest;
-      const lost = known && (await isLost(services, known)) ? known : digests.lost;
+      const [before, known] = [suspected, newest];
+      for (const one of [before, known])
+        if (one && !lost && (await isLost(services, one))) lost = one;
+      if (suspected === before) suspected = undefined;
+      lost ??= digests.lost;
       if (!lost) return;
       digests.clear();
       if (!(await noteRollback(services, lost))) return;
       digests.lost = undefined;
       if (newest === lost) newest = undefined;
+      lost = undefined;
     },
   };
 }
@@ -48,14 +60,14 @@ async function isLost({ store }: Services, known: LostItem): Promise<boolean> {
 const NOTICE_SECONDS = 60;
 
 /**
- * Begins an epoch, unless one has begun since, so that nobody takes new items for lost ones with the same numbers. Returns whether one has begun:
- * another process may be about to, and fail.
+ * Begins an epoch and records it, unless another process did, so that nobody takes new items for lost ones with the same numbers. Returns whether the
+ * log says so: another process may be about to, and fail.
  */
 export async function noteRollback(services: Services, lost: LostItem): Promise<boolean> {
   const { store, logger } = services;
   const last = await lastAuditNumber(store);
   const [newest] = await readAuditItems(store, [last]);
-  if (newest && newest.epoch !== lost.epoch) return true;
+  if (newest && newest.epoch !== lost.epoch && (await isNoted(services, lost))) return true;
   const lock = `audit-rollback:${lost.epoch}`;
   if (!(await store.add(lock, true, NOTICE_SECONDS))) return false;
   const details = { epoch: lost.epoch, last, lost: lost.number };
@@ -68,4 +80,13 @@ export async function noteRollback(services: Services, lost: LostItem): Promise<
     await store.delete(lock).catch(() => undefined);
     throw error;
   }
+}
+
+const SEARCHED_ROLLBACKS = 100;
+
+/** A process that began an epoch may have been killed before it recorded that. */
+async function isNoted({ store }: Services, { epoch }: LostItem): Promise<boolean> {
+  const filters = { event: 'rolled_back' };
+  const { items } = await searchAudit({ store }, { filters, limit: SEARCHED_ROLLBACKS });
+  return items.some((item) => membersOf(item.arguments)['epoch'] === epoch);
 }

@@ -4,7 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { auditItem, storeAudit } from '../../../src/audit/audit.ts';
-import { auditIndex, replaceAuditItems, TERM_KINDS } from '../../../src/audit/audit-log.ts';
+import {
+  auditIndex,
+  beginAuditEpoch,
+  replaceAuditItems,
+  TERM_KINDS,
+} from '../../../src/audit/audit-log.ts';
 import { trimAudit } from '../../../src/audit/audit-keep.ts';
 import { publicChainKeys } from '../../../src/audit/chain/chain-keys.ts';
 import { exportedLog, exportLine, type ExportHeader } from '../../../src/audit/chain/export.ts';
@@ -320,18 +325,47 @@ for (const kind of STORES)
       for (const item of lost) memory.remember(item);
       await copy.restore();
       await log.append(3);
-      const rolledBack = async () =>
-        (await log.items()).filter(({ event }) => event === 'rolled_back').length;
       // The other process has the lock, and is killed.
       const lock = `audit-rollback:${lost[0]?.epoch}`;
       await log.store.add(lock, true, 60);
       await memory.check(log.services);
       expect(await rolledBack()).to.equal(0);
+      for (const item of await log.append(3)) memory.remember(item);
+      await memory.check(log.services);
       await log.store.delete(lock);
       await memory.check(log.services);
       await memory.check(log.services);
       expect(await rolledBack()).to.equal(1);
     });
+
+    it('PRV-05 a rollback is noted also if this process stored more than was lost before it looked', async () => {
+      const memory = openAuditMemory();
+      await log.append(3);
+      const copy = await log.save();
+      for (const item of await log.append(2)) memory.remember(item);
+      await copy.restore();
+      for (const item of await log.append(3)) memory.remember(item);
+      await memory.check(log.services);
+      await memory.check(log.services);
+      expect(await rolledBack()).to.equal(1);
+    });
+
+    it('PRV-05 a rollback is noted also if another process was killed after it began an epoch', async () => {
+      const memories = [openAuditMemory(), openAuditMemory()];
+      await log.append(3);
+      const copy = await log.save();
+      for (const item of await log.append(2)) for (const each of memories) each.remember(item);
+      await copy.restore();
+      await beginAuditEpoch(log.store);
+      for (const item of await log.append(3)) for (const each of memories) each.remember(item);
+      for (const memory of memories) await memory.check(log.services);
+      await log.append(1);
+      for (const memory of memories) await memory.check(log.services);
+      expect(await rolledBack()).to.equal(1);
+    });
+
+    const rolledBack = async () =>
+      (await log.items()).filter(({ event }) => event === 'rolled_back').length;
 
     it('PRV-05 items that another process stored with the numbers of lost ones are covered as they are', async () => {
       const memory = openAuditMemory();

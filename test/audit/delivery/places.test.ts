@@ -118,8 +118,10 @@ describe('The place of a target in the audit log', () => {
     await running.stop();
     await loseItemsBefore(5);
     // Another process has noticed it.
+    const [{ epoch } = {}] = await log.items();
     await beginAuditEpoch(log.store);
-    await log.append(4);
+    await log.append(1, { event: 'rolled_back', outcome: 'done', arguments: { epoch } });
+    await log.append(3);
     await log.deliver([target()]);
     await until('the items of the new epoch', () => arrived().length === 7);
     expect(arrived()).to.deep.equal(numbersTo(7));
