@@ -148,8 +148,14 @@ end
 return found`;
 
 // KEYS: entries, order, blocks. ARGV: the number of changes, then for each the first number of the block, its rows before and after, then the
-// first and the last number of each range to delete.
-const TRIM_LOG = `
+// first and the last number of each range to delete. If no row of a block is left, those that were added meanwhile are a block of their own: the rows
+// before them may be in an older block now.
+const TRIM_LOG = `${FUNCTIONS}
+local function firstOf(rows)
+  local number = 0
+  for at = 1, ${NUMBER_BYTES} do number = number * 256 + string.byte(rows, at) end
+  return text(number)
+end
 local changes = tonumber(ARGV[1])
 local added = {}
 for at = 2, 1 + 3 * changes, 3 do
@@ -158,13 +164,14 @@ for at = 2, 1 + 3 * changes, 3 do
   added[at] = string.sub(rows, #ARGV[at + 1] + 1)
 end
 for at = 2, 1 + 3 * changes, 3 do
-  local rows = ARGV[at + 2] .. added[at]
-  if rows == '' then
-    redis.call('HDEL', KEYS[3], ARGV[at])
-    redis.call('ZREM', KEYS[2], ARGV[at])
-  else
-    redis.call('HSET', KEYS[3], ARGV[at], rows)
+  local id, rows = ARGV[at], ARGV[at + 2] .. added[at]
+  if ARGV[at + 2] == '' then
+    redis.call('HDEL', KEYS[3], id)
+    redis.call('ZREM', KEYS[2], id)
+    id = rows ~= '' and firstOf(rows)
+    if id then redis.call('ZADD', KEYS[2], id, id) end
   end
+  if id then redis.call('HSET', KEYS[3], id, rows) end
 end
 for at = 2 + 3 * changes, #ARGV, 2 do redis.call('ZREMRANGEBYSCORE', KEYS[1], ARGV[at], ARGV[at + 1]) end
 return 1`;

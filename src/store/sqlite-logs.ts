@@ -3,7 +3,14 @@ import type { DatabaseSync, SQLOutputValue } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { lruCache } from '../lru-cache.ts';
 import { type ByteLogs, EPOCH_LENGTH, type LogBytes, type NumberedBytes } from './byte-store.ts';
-import { BLOCK_ROWS, completionOf, numberBytes, rowCount, withCompleted } from './log-rows.ts';
+import {
+  BLOCK_ROWS,
+  completionOf,
+  numberAt,
+  numberBytes,
+  rowCount,
+  withCompleted,
+} from './log-rows.ts';
 import type { DiskSync } from './disk-sync.ts';
 import { bufferOf, type CommitQueue } from './sqlite-database.ts';
 import { type LogBlock, LOG_PARTS, type LogPart, runsIn } from './store.ts';
@@ -169,8 +176,10 @@ export function sqliteLogs(
         if (added.includes(undefined)) return false;
         for (const [index, { before, after: left }] of changes.entries()) {
           const rows = Buffer.concat([left, added[index] ?? Buffer.alloc(0)]);
-          if (rows.length === 0) removeBlock.run(log, part, before.first);
-          else putBlock.run(log, part, before.first, rows);
+          if (left.length === 0) removeBlock.run(log, part, before.first);
+          // The rows before those that were added may be in an older block now.
+          const first = left.length === 0 && rows.length > 0 ? numberAt(rows, 0) : before.first;
+          if (rows.length > 0) putBlock.run(log, part, first, rows);
         }
         for (const [first, last] of ranges) remove.run(log, first, last);
         return true;

@@ -165,7 +165,10 @@ export interface Store {
   readLogBlocks(key: string, range: LogBlockRange): Promise<LogBlock[]>;
   /** The hash of a term in rows. */
   logTerm(key: string, term: string): number;
-  /** Keeps rows that were added meanwhile. Returns false, and deletes nothing, if a row was changed meanwhile. */
+  /**
+   * Keeps rows that were added meanwhile, in a block of their own if no other row of the block is left. Returns false, and deletes nothing, if a
+   * row was changed meanwhile.
+   */
   trimLog(key: string, trimming: LogTrimming): Promise<boolean>;
 
   /** Notifies every subscribed process. Delivery is prompt but not guaranteed, so subscribers also read again periodically. */

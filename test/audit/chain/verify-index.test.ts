@@ -1,7 +1,8 @@
 import { expect } from 'chai';
 import { auditItem, storeAudit } from '../../../src/audit/audit.ts';
+import { trimAudit } from '../../../src/audit/audit-keep.ts';
 import { NUMBER_BYTES, ROW_BYTES, rowCount } from '../../../src/store/log-rows.ts';
-import type { LogPart } from '../../../src/store/store.ts';
+import type { LogPart, Store } from '../../../src/store/store.ts';
 import { STORES } from '../../support/system.ts';
 import { type ChainLog, openChainLog } from './chain-log.ts';
 
@@ -40,6 +41,31 @@ for (const kind of STORES)
       const item = auditItem(log.services, ended);
       await storeAudit(log.services, [{ item, part: 'lasting', completes: started }]);
       expect(await problems()).to.deep.equal([]);
+      await log.checkpoint();
+      expect(await problems()).to.deep.equal([]);
+    });
+
+    it('a call that is stored while the newest block is joined with another one is no finding', async () => {
+      for (const grantId of ['quiet', 'other']) await log.append(20, { grantId }, 'bulk');
+      await log.append(80, { grantId: 'flood' }, 'bulk');
+      const store: Store = {
+        ...log.store,
+        async trimLog(...trimming) {
+          await log.append(1, { grantId: 'quiet' }, 'bulk');
+          return log.store.trimLog(...trimming);
+        },
+      };
+      const kept = {
+        keep: 1_000_000,
+        keepUndelivered: 1_000_000,
+        keepCalls: { time: 1_000_000, items: 60 },
+        delivered: async () => [],
+      };
+      const metrics = { ...log.services.metrics, auditReach: () => undefined };
+      await trimAudit({ ...log.services, metrics, store }, kept, 'bulk');
+      const blocks = await log.store.readLogBlocks(LOG, { part: 'bulk', after: 0, limit: 9 });
+      expect(blocks.map(({ rows }) => rowCount(rows)).at(-1)).to.equal(1);
+      expect(blocks).to.have.lengthOf(2);
       await log.checkpoint();
       expect(await problems()).to.deep.equal([]);
     });
