@@ -26,7 +26,7 @@ import { finishForgetting } from './chain/forget.ts';
 import type { ClockGuard } from './clock-leap.ts';
 import { recordInterrupted } from './recorded-change.ts';
 import { coverByCheckpoint } from './chain/make-checkpoint.ts';
-import { type DueRow, trimmableRows, type TrimmableRows } from './trimmable.ts';
+import { type DueRow, openTrimmable, type TrimmableRows } from './trimmable.ts';
 
 export type KeptAudit = Pick<Settings['audit'], 'keep' | 'keepUndelivered'> & {
   keepCalls: KeptCalls;
@@ -54,6 +54,7 @@ export function keepAudit(
 ): AuditKeeping {
   const { store, now, logger, metrics } = services;
   let hasRoom = true;
+  const progress = { lasting: trimmingProgress(), bulk: trimmingProgress() };
   // Until the store was read.
   metrics.auditReach(kept().keepCalls.time);
   const run = async () => {
@@ -68,7 +69,7 @@ export function keepAudit(
     if (await clock.hasLeapt(services)) return;
     for (const part of LOG_PARTS)
       if (await store.add(`audit-trimming:${part}`, true, BETWEEN_TRIMMINGS_SECONDS))
-        await trimAudit(services, kept(), part);
+        await trimAudit(services, kept(), part, progress[part]);
   };
   const loop = startLoop(async () => {
     await run().catch((error: unknown) => {
@@ -85,14 +86,25 @@ const BLOCKS_AT_A_TIME = 128;
 /** Bounds what one item says. The rest follows a minute later. */
 const MAX_RANGES = 4000;
 const MAX_TRIMMED = 200_000;
+/** Of due rows, also if they stay. */
+const MAX_READ = 200_000;
+const BETWEEN_REPORTS_SECONDS = 3600;
 /** Trimmed below the limit, so that not every run has to. */
 const SLACK = 0.02;
+
+/** Of one process: the number from which on it goes on, and when it reported rows that stay. */
+export type TrimmingProgress = { from: number; reported: number; maxRead: number };
+
+export function trimmingProgress(maxRead = MAX_READ): TrimmingProgress {
+  return { from: 0, reported: -Infinity, maxRead };
+}
 
 /** Removes what is too old, and calls above their number, and records that before. Reads what it removes, because nobody signs the index. */
 export async function trimAudit(
   services: Services,
   { keep, keepCalls, keepUndelivered, delivered }: KeptAudit,
   part: LogPart,
+  progress = trimmingProgress(),
 ): Promise<void> {
   const { store, now } = services;
   const isBulk = part === 'bulk';
@@ -100,29 +112,36 @@ export async function trimAudit(
   const last = await lastAuditNumber(store);
   // Nothing that a target lacks, but not more than the limit of these.
   const below = Math.max(Math.min(...(await delivered())), last - keepUndelivered) + 1;
-  const quotas = isBulk ? await quotasOf(services, keepCalls.items, last) : new Map();
+  const quotas = isBulk
+    ? await quotasOf(services, keepCalls.items, last)
+    : new Map<number, number>();
   const trimmed: Trimmed[] = [];
   const differing: number[] = [];
-  let [looked, ranges, newestByNumber, isAfterTrimmed] = [0, 0, 0, false];
-  for await (const block of blocksOf(services, part)) {
+  const trimmable = openTrimmable(store, part, now() - keep);
+  let [read, removed, ranges, newestByNumber, isAfterTrimmed] = [0, 0, 0, 0, false];
+  const { from } = progress;
+  progress.from = 0;
+  for await (const block of blocksOf(services, part, from)) {
     const isDue = (index: number): DueRow | undefined => {
       const number = Math.max(numberAt(block.rows, index), completedBy(block.rows, index));
       if (number >= below) return undefined;
       if (timeAt(block.rows, index) < bound) return { index, isByCount: false };
-      const owner = termAt(block.rows, index, OWNER_TERM);
-      const quota = quotas.get(owner);
-      if (quota === undefined) return undefined;
-      if (quota === 1) quotas.delete(owner);
-      else quotas.set(owner, quota - 1);
-      return { index, isByCount: true };
+      const isByCount = quotas.has(termAt(block.rows, index, OWNER_TERM));
+      return isByCount ? { index, isByCount } : undefined;
     };
     const found = Array.from({ length: rowCount(block.rows) }, (_, index) => isDue(index));
     const isPast = found.every((due, index) => due || timeAt(block.rows, index) > now());
-    const isEnd = quotas.size === 0 && !isPast;
     const due = found.filter((row) => row !== undefined);
-    const { rows, differing: others } =
-      due.length > 0 ? await trimmableRows(store, part, block, { due, bound }) : NOTHING;
+    const { rows: going, differing: others } =
+      due.length > 0 ? await trimmable(block, due) : NOTHING;
     differing.push(...others);
+    const rows = going.filter(({ index, isByCount }) => {
+      const owner = termAt(block.rows, index, OWNER_TERM);
+      const quota = quotas.get(owner) ?? 0;
+      if (isByCount && quota <= 1) quotas.delete(owner);
+      else if (isByCount) quotas.set(owner, quota - 1);
+      return !isByCount || quota > 0;
+    });
     if (rows.length > 0) {
       const dropped = new Set(rows.map(({ index }) => index));
       const numbers = rows.flatMap((row) => row.numbers);
@@ -132,15 +151,22 @@ export async function trimAudit(
     }
     for (const { index, isByCount } of rows)
       if (isByCount) newestByNumber = Math.max(newestByNumber, timeAt(block.rows, index));
-    looked += due.length;
+    read += due.length;
+    removed += rows.length;
     isAfterTrimmed = rows.length > 0;
-    if (isEnd || looked > MAX_TRIMMED || ranges > MAX_RANGES) break;
+    if (quotas.size === 0 && !isPast) break;
+    if (read >= progress.maxRead || removed > MAX_TRIMMED || ranges > MAX_RANGES) {
+      progress.from = block.first + 1;
+      break;
+    }
   }
-  if (differing.length > 0)
+  if (differing.length > 0 && now() - progress.reported >= BETWEEN_REPORTS_SECONDS) {
+    progress.reported = now();
     services.logger.error(
       { class: part, count: differing.length, first: differing[0] },
       'the index of the audit log is not that of its items, which are not removed',
     );
+  }
   const numbers = trimmed.flatMap((one) => one.numbers);
   if (numbers.length > 0) {
     // Before they are gone: a gap that no checkpoint explains is a removal.
@@ -165,8 +191,8 @@ type Trimmed = LogTrimming['blocks'][number] & {
   isAfterTrimmed: boolean;
 };
 
-async function* blocksOf({ store }: Services, part: LogPart): AsyncGenerator<LogBlock> {
-  for (let after = 0; ;) {
+async function* blocksOf({ store }: Services, part: LogPart, from = 0): AsyncGenerator<LogBlock> {
+  for (let after = from; ;) {
     const blocks = await auditIndex.blocks(store, { part, after, limit: BLOCKS_AT_A_TIME });
     yield* blocks;
     if (blocks.length < BLOCKS_AT_A_TIME) return;
