@@ -51,11 +51,10 @@ export function waitingSessions(store: Store, ids: IdBinder): WaitingSessions {
     async begin(caller, params) {
       const kept = keptOf(params);
       const id = PREFIX + randomBytes(12).toString('base64url');
+      // Before the list: what drops out of it is stored, and can be deleted.
+      await save({ id, params: kept });
       const dropped = await addToList(caller, id);
-      await Promise.all([
-        save({ id, params: kept }),
-        ...dropped.map((each) => store.delete(sessionKey(each))),
-      ]);
+      await Promise.all(dropped.map((each) => store.delete(sessionKey(each))));
       return ids.bind('session', caller, id);
     },
     async find(caller, { headers }) {

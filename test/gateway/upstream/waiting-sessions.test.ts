@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import { waitingSessions } from '../../../src/gateway/upstream/waiting-sessions.ts';
 import { InBandError } from '../../../src/gateway/in-band-error.ts';
 import { type ChainLog, openChainLog } from '../../audit/chain/chain-log.ts';
+import { until } from '../../support/until.ts';
 import { caller } from '../../support/upstream/filter-options.ts';
 
 const IDS = {
@@ -22,7 +23,8 @@ describe('A session that waits for the account of a person', () => {
   });
   after(() => log.close());
 
-  const open = () => waitingSessions(log.store, IDS as Parameters<typeof waitingSessions>[1]);
+  const open = (store = log.store) =>
+    waitingSessions(store, IDS as Parameters<typeof waitingSessions>[1]);
   const find = (id: string) =>
     open().find(caller, { headers: { 'mcp-session-id': id } } as unknown as IncomingMessage);
 
@@ -52,5 +54,26 @@ describe('A session that waits for the account of a person', () => {
       ...Array.from({ length: 20 }, () => true),
     ]);
     expect(await find(other)).to.not.equal(undefined);
+  });
+
+  it('DOS-12 a connection has no more of them if one is stored late', async () => {
+    const slow = Promise.withResolvers<void>();
+    let late: string | undefined;
+    const store = Object.assign(Object.create(log.store), {
+      async set(...given: Parameters<typeof log.store.set>) {
+        late ??= given[0];
+        if (given[0] === late) await slow.promise;
+        return log.store.set(...given);
+      },
+    });
+    const begin = () => open(store).begin({ ...caller, tokenId: 'late' }, INITIALIZE);
+    const first = begin();
+    await until('the first to be stored', () => late !== undefined);
+    const ids = [];
+    for (let n = 0; n < 20; n += 1) ids.push(await begin());
+    slow.resolve();
+    ids.push(await first);
+    const found = await Promise.all(ids.map(find));
+    expect(found.filter((each) => each !== undefined)).to.have.length(20);
   });
 });
