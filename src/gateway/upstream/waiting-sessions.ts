@@ -68,10 +68,11 @@ export function waitingSessions(store: Store, ids: IdBinder): WaitingSessions {
   };
 }
 
-/** What the upstream needs to know of the app. */
+/** What the upstream needs to know of the app. Icons may be large. */
 function keptOf(params: unknown): object {
   const { protocolVersion, capabilities, clientInfo } = membersOf(params);
-  const kept = { protocolVersion, capabilities, clientInfo };
+  const { name, title, version } = membersOf(clientInfo);
+  const kept = { protocolVersion, capabilities, clientInfo: { name, title, version } };
   if (Buffer.byteLength(JSON.stringify(kept)) <= MAX_BYTES) return kept;
   const message = `the capabilities and the clientInfo of initialize are larger than ${MAX_BYTES} bytes`;
   throw new InBandError(413, 'invalid_request', message);

@@ -33,6 +33,17 @@ describe('A session that waits for the account of a person', () => {
     expect((await find(id))?.params).to.deep.equal(INITIALIZE);
   });
 
+  it('an app with large icons begins one, and the icons are not kept', async () => {
+    const clientInfo = { name: 'app', title: 'App', version: '1' };
+    const icons = [{ src: `data:image/png;base64,${'A'.repeat(20_000)}` }];
+    const more = { icons, websiteUrl: 'https://app.example' };
+    const id = await open().begin(caller, {
+      ...INITIALIZE,
+      clientInfo: { ...clientInfo, ...more },
+    });
+    expect((await find(id))?.params).to.deep.equal({ ...INITIALIZE, clientInfo });
+  });
+
   it('DOS-12 an app that says more of itself than 8 kB is refused', async () => {
     const large = { ...INITIALIZE, clientInfo: { name: 'x'.repeat(9000), version: '1' } };
     const refused = await open()
