@@ -1,4 +1,5 @@
 // The address and the text of an upstream, made safe for logs, terminals and pages.
+import { isObject, isRawJSON } from '../../json-values.ts';
 
 /** Without the query, which may contain a secret. */
 export function shownUrl(url: string): string {
@@ -52,11 +53,21 @@ export function maskBytes(bytes: Buffer, token: string): void {
       bytes.fill('*', at, at + form.length);
 }
 
-/** As `maskText`, in all texts of a JSON value. */
+/** As `maskText`, in all names, texts and numbers of a JSON value. A credential may look like JSON, so its text is not masked as a whole. */
 export function maskJson<T>(value: T, token: string): T {
-  const text = JSON.stringify(value);
-  const masked = maskText(text, token);
-  return masked === text ? value : (JSON.parse(masked) as T);
+  return token.length < MIN_MASKED_LENGTH ? value : (masked(value, token) as T);
+}
+
+function masked(value: unknown, token: string): unknown {
+  if (typeof value === 'string') return maskText(value, token);
+  if (Array.isArray(value)) return value.map((item) => masked(item, token));
+  if (isObject(value) && !isRawJSON(value))
+    return Object.fromEntries(
+      Object.entries(value).map(([name, member]) => [maskText(name, token), masked(member, token)]),
+    );
+  const text = JSON.stringify(value) ?? '';
+  const shown = maskText(text, token);
+  return shown === text ? value : shown;
 }
 
 function partsOf(text: string, length: number): string[] {
