@@ -93,15 +93,24 @@ describe('The tools of an MCP server that answers nobody without a credential', 
     const isRead = (token: string) => token.startsWith('at-robot-');
     service().tools = (token) => [
       WHOAMI_TOOL,
-      ...(isRead(token) ? [{ ...WHOAMI_TOOL, name: 'search', description: `For ${token}` }] : []),
+      ...(isRead(token)
+        ? [
+            { ...WHOAMI_TOOL, name: 'search', description: `For ${token}` },
+            { ...WHOAMI_TOOL, name: `for-${token}` },
+          ]
+        : []),
     ];
     const review = async () =>
       JSON.stringify(await requestManagement(system(), 'GET', `/upstreams/${UPSTREAM}/review`));
     advanceClock(602);
     await until('the new tool', async () => (await review()).includes('"search"'));
+    await until('the catalog', async () => (await show()).tools.length === 3);
     restoreClock();
     expect(await review())
       .to.contain('For ***')
+      .and.not.contain('at-robot-');
+    expect(JSON.stringify(await show()))
+      .to.contain('for-***')
       .and.not.contain('at-robot-');
     service().tools = () => [WHOAMI_TOOL];
   });

@@ -28,6 +28,8 @@ export type DiscoveryOptions = {
   host?: string | undefined;
   /** The operator's credentials. */
   credentials: Readonly<Record<string, string>>;
+  /** Masked in all that is read, because operators and callers see it. */
+  token?: string | undefined;
   /** `caller.headers` of the upstream. */
   plainHeaders?: Upstream['caller']['headers'];
   /** The caller header and the plain headers of a caller. Absent: Gatehouse asks for itself. */

@@ -14,7 +14,7 @@ import { OLDER_REVISION, STATELESS_SINCE } from './headers.ts';
 import { DiscoveryError, otherFault } from './discovery-faults.ts';
 import { type DiscoveryOptions, headersOf, openConnection } from './discovery-connection.ts';
 import { printable } from '../../printable-text.ts';
-import { findsParts } from './quoting.ts';
+import { findsParts, maskJson, maskText } from './quoting.ts';
 
 /** `revision` is the negotiated protocol revision. */
 export type Discovered = {
@@ -118,12 +118,15 @@ async function connect(
   return {
     read: () =>
       attempt(async () => {
-        const { pages, repeatsPages } = await listTools(client, limits);
+        const { pages: read, repeatsPages } = await listTools(client, limits);
+        const { token = '' } = options;
+        const pages = maskJson(read, token);
         const listed = pages.flat().map(membersOf);
         const reveals = findsParts(options.credentials);
         const revision = client.getNegotiatedProtocolVersion() ?? '';
         const tools = listed.flatMap((tool) => toolOf(tool, reveals));
-        const instructions = client.getInstructions();
+        const said = client.getInstructions();
+        const instructions = said && maskText(said, token);
         return { revision, tools, pages, repeatsPages, instructions, close };
       }),
   };

@@ -1,7 +1,7 @@
 // Keeps the catalog of an upstream's tools current: reads it at the start, when the upstream says that its list changed, and every five minutes.
 import { lruCache } from '../../lru-cache.ts';
 import { membersOf } from '../../json-values.ts';
-import { type Discovered, discoverTools, watchTools } from './discovery.ts';
+import { discoverTools, watchTools } from './discovery.ts';
 import { discoveryTarget, type DiscoveryOptions } from './discovery-connection.ts';
 import { DiscoveryError, remedyFor } from './discovery-faults.ts';
 import { openOperatorCredential } from './operator-credential.ts';
@@ -9,7 +9,7 @@ import { type DiscoveryEvent, type DiscoveryState, isDue, reduce } from './disco
 import { listOf } from './tool-comparison.ts';
 import { listsWithoutMatch } from './unmatched-patterns.ts';
 import { openToolPinning, type ToolPinning } from './tool-pinning.ts';
-import { maskJson, maskText, shownUrl } from './quoting.ts';
+import { shownUrl } from './quoting.ts';
 import type { Services } from '../../services.ts';
 import type { Lock } from '../../store/lock.ts';
 import { StoreUnavailable } from '../../store/store.ts';
@@ -149,10 +149,9 @@ export async function openToolDiscovery(
     const { url } = upstream;
     try {
       const { revision, tools, pages, repeatsPages, instructions, close } = await operator.use(
-        async (own, token) => {
+        (own, token) => {
           const credentials = { ...options.credentials, ...own };
-          const read = await watchTools({ ...options, credentials, signal }, reportChange);
-          return token === undefined ? read : withoutToken(read, token);
+          return watchTools({ ...options, credentials, token, signal }, reportChange);
         },
       );
       watch = { close };
@@ -237,16 +236,6 @@ export async function openToolDiscovery(
       await running;
       await stopWatching();
     },
-  };
-}
-
-/** What is noted is shown to operators and callers. */
-function withoutToken<Read extends Discovered>(read: Read, token: string): Read {
-  const { pages, instructions } = read;
-  return {
-    ...read,
-    pages: maskJson(pages, token),
-    instructions: instructions && maskText(instructions, token),
   };
 }
 
