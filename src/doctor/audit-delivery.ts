@@ -129,6 +129,14 @@ function stateFindings(
           why: 'the receiver does not know what happened since then',
           remedy: `check the receiver, and the network to it${reason === '' ? '' : ` (${reason})`}`,
         }),
+      state !== 'refused' &&
+        backlog > 0 &&
+        oldestAt === undefined &&
+        finding.warning({
+          what: `${counted(backlog, 'audit item')} wait, and cannot be decrypted`,
+          why: 'the receiver will not get them',
+          remedy: 'check that every process has the root secret of these items',
+        }),
       lost > 0 &&
         finding.warning({
           what: `${counted(lost, 'audit item')} were trimmed before the receiver had them`,

@@ -75,9 +75,15 @@ async function backlogOf(
   return {
     id,
     backlog,
-    oldest: oldestAt === undefined ? 0 : Math.max(0, now() - oldestAt),
+    oldest: ageOf(backlog, oldestAt, now()),
     ...(state === 'refused' ? { refused: reason ?? '' } : {}),
   };
+}
+
+/** Infinity for items that nobody knows the age of, so that the alert fires. */
+function ageOf(backlog: number, oldestAt: number | undefined, now: number): number {
+  if (oldestAt === undefined) return backlog > 0 ? Infinity : 0;
+  return Math.max(0, now - oldestAt);
 }
 
 /** Returns a function that sends at most one batch, and resolves to the milliseconds before its next call. */

@@ -12,7 +12,7 @@ export type DeliveryStatus = Pick<DeliveryTarget, 'id' | 'kind'> &
     delivered: number;
     /** Items that are not delivered yet. */
     backlog: number;
-    /** Seconds since the epoch. */
+    /** Seconds since the epoch. Absent if no item that waits can be decrypted. */
     oldestAt?: number;
     deliveredAt?: number;
     failedAt?: number;
@@ -20,7 +20,6 @@ export type DeliveryStatus = Pick<DeliveryTarget, 'id' | 'kind'> &
     reason?: string;
   };
 
-/** The first items that cannot be decrypted are about as old as those that follow. */
 const LOOKED_AT = 20;
 
 export async function deliveryStatus(
@@ -34,8 +33,9 @@ export async function deliveryStatus(
     lastAuditNumber(store),
   ]);
   const [oldest] = waiting;
-  const readable = waiting.find(({ item }) => item !== undefined);
+  const readable = await firstReadable(store, waiting, last);
   const { deliveredAt, failedAt, retryAt, reason } = progress ?? {};
+  const oldestAt = oldest && (timeOf(readable) ?? deliveredAt);
   const isFailing = progress !== undefined && progress.state !== 'delivering';
   return {
     id,
@@ -44,7 +44,7 @@ export async function deliveryStatus(
     state: progress?.state ?? 'delivering',
     delivered,
     backlog: oldest ? Math.max(0, last - oldest.number + 1) : 0,
-    ...(oldest ? { oldestAt: timeOf(readable) ?? deliveredAt ?? 0 } : {}),
+    ...(oldestAt === undefined ? {} : { oldestAt }),
     ...(deliveredAt === undefined ? {} : { deliveredAt }),
     ...(failedAt === undefined ? {} : { failedAt }),
     ...(isFailing && retryAt !== undefined ? { retryAt } : {}),
@@ -53,6 +53,23 @@ export async function deliveryStatus(
     rejected: progress?.rejected ?? 0,
     lost: progress?.lost ?? 0,
   };
+}
+
+/** The first items that cannot be decrypted are about as old as those that follow. These are looked for further and further on. */
+async function firstReadable(
+  store: Store,
+  waiting: readonly NumberedItem[],
+  last: number,
+): Promise<NumberedItem | undefined> {
+  const first = waiting[0]?.number ?? last;
+  const end = last - LOOKED_AT;
+  let page = waiting;
+  for (let [after, ahead] = [first, LOOKED_AT]; ; ahead *= 2) {
+    const readable = page.find(({ item }) => item !== undefined);
+    if (readable || after >= end) return readable;
+    after = Math.min(first + ahead - 1, end);
+    page = await readAuditAfter(store, after, LOOKED_AT);
+  }
 }
 
 function timeOf(found: NumberedItem | undefined): number | undefined {

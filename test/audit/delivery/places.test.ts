@@ -6,6 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { auditIndex, beginAuditEpoch, lastAuditNumber } from '../../../src/audit/audit-log.ts';
 import { findProgress, progressKey } from '../../../src/audit/delivery/progress.ts';
+import { openLease } from '../../../src/audit/lease.ts';
 import { deliveredNumbers } from '../../../src/audit/delivery/status.ts';
 import {
   acceptedItems,
@@ -161,11 +162,11 @@ describe('The place of a target in the audit log', () => {
     expect(items.map(({ event }) => event)).to.include('rolled_back');
   });
 
-  it('DLV-14 a target goes on after hundreds of items that cannot be decrypted, and its backlog has an age meanwhile', async () => {
-    await log.append(506);
+  /** So that they cannot be decrypted. */
+  function garbleBelow(end: number): void {
     const db = new DatabaseSync(join(log.dataDir, 'gatehouse.sqlite'), { timeout: 5000 });
     const replace = db.prepare('UPDATE log_entry SET value = ? WHERE number = ?');
-    const rows = db.prepare('SELECT number, value FROM log_entry WHERE number < 506').all();
+    const rows = db.prepare('SELECT number, value FROM log_entry WHERE number < ?').all(end);
     db.exec('BEGIN');
     for (const { number, value } of rows) {
       const bytes = Buffer.from(value as Uint8Array);
@@ -174,7 +175,26 @@ describe('The place of a target in the audit log', () => {
     }
     db.exec('COMMIT');
     db.close();
-    expect((await log.status(target())).oldestAt).to.be.a('number');
+  }
+
+  it('DLV-14 a backlog without any item that can be decrypted has no time, and an age above every limit', async () => {
+    await log.append(30);
+    garbleBelow(31);
+    const { backlog, oldestAt } = await log.status(target());
+    expect({ backlog, oldestAt }).to.deep.equal({ backlog: 30, oldestAt: undefined });
+    // Another process delivers.
+    await openLease(log.store, 'audit-delivery-lease:all').keep();
+    await log.deliver([target()]);
+    expect(await log.metrics()).to.match(
+      /audit_delivery_oldest_seconds\{[^}]*target="siem"[^}]*\} \+Inf/,
+    );
+  });
+
+  it('DLV-14 a target goes on after hundreds of items that cannot be decrypted, and its backlog has an age meanwhile', async () => {
+    await log.append(506);
+    garbleBelow(506);
+    const [readable] = (await log.items()).filter(({ number }) => number === 506);
+    expect((await log.status(target())).oldestAt).to.equal(Date.parse(readable?.time ?? '') / 1000);
     await log.deliver([target()]);
     await until('the last one', () => arrived().includes(506));
     expect((await log.status(target())).lost).to.equal(505);
