@@ -173,13 +173,18 @@ async function checkpointItems(store: Store): Promise<AuditItem[]> {
   return (await searchAudit({ store }, { filters, limit: SEARCHED_CHECKPOINTS })).items;
 }
 
-/** The newest checkpoint that an item has and one of the keys signed, whatever the mark of the log says. */
+/** The newest checkpoint that an item has and one of the keys signed, whatever the mark of the log says. Nobody signs the index, nor its order. */
 export async function newestSigned(
   store: Store,
   isSigned: IsSigned,
 ): Promise<Checkpoint | undefined> {
-  for (const { jws = '' } of await checkpointItems(store))
-    if (await isSigned(jws)) return readCheckpoint(jws);
+  const items = (await checkpointItems(store)).map(({ jws = '' }) => ({
+    jws,
+    checkpoint: readCheckpoint(jws),
+  }));
+  const numberOf = ({ checkpoint }: (typeof items)[number]) => checkpoint?.checkpoint ?? 0;
+  for (const one of items.toSorted((first, second) => numberOf(second) - numberOf(first)))
+    if (await isSigned(one.jws)) return one.checkpoint;
   return undefined;
 }
 

@@ -40,7 +40,9 @@ export async function makeCheckpoint(services: Services): Promise<Checkpoint | u
   const { store, now, logger, metrics, auditLog, digests: known } = services;
   const { mark, number: marked, newest } = await newestCheckpoint(services);
   const { log, keys } = await loadChainKeys(store, now());
-  const previous = newest?.checkpoint ?? (await signedBefore(services, log, keys));
+  const signed = await signedBefore(services, log, keys);
+  const isOlder = newest && signed && newest.checkpoint.checkpoint < signed.checkpoint;
+  const previous = newest && !isOlder ? newest.checkpoint : signed;
   const number = Math.max(marked, previous?.checkpoint ?? 0) + 1;
   const stored = await lastAuditNumber(store);
   const first = previous ? previous.last.number + 1 : await oldestNumber(services);
@@ -77,10 +79,12 @@ export async function makeCheckpoint(services: Services): Promise<Checkpoint | u
     { before: mark, after },
   );
   if (!appended) return undefined;
-  if (!newest && number > 1)
+  if ((!newest || isOlder) && number > 1)
     logger.error(
       { marked: mark, after: previous?.id },
-      'the audit log has lost the checkpoint that it names as its newest',
+      isOlder
+        ? 'the audit log names an older checkpoint as its newest'
+        : 'the audit log has lost the checkpoint that it names as its newest',
     );
   await saveList(store, number, { jws, ids, digests });
   metrics.auditEvent(item.event);

@@ -96,8 +96,10 @@ export function openVerifier({ isSigned, kept }: VerifierOptions) {
     const found = readCheckpoint(jws);
     if (!found) return;
     const { checkpoint, id } = found;
-    const isOther = checkpoint > newest || (said.get(checkpoint)?.checkpoint.id ?? id) !== id;
-    if (isOther) report({ kind: 'removed', number, id, time });
+    const before = said.get(checkpoint);
+    // One that is there twice may be in place of a newer one.
+    const isOther = before && (before.number !== number || before.checkpoint.id !== id);
+    if (checkpoint > newest || isOther) report({ kind: 'removed', number, id, time });
     // It was read already if a checkpoint that was made during the verification covers its item.
     else if (!isRead(checkpoint)) said.set(checkpoint, { number, checkpoint: found });
   };

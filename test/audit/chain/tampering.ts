@@ -39,7 +39,7 @@ function covered({ checkpoints }: Evidence, checkpoint: number, index = 2): numb
   return (checkpoints[checkpoint - 1]?.first.number ?? 0) + index;
 }
 
-function numberOf({ items }: Evidence, { id }: Checkpoint): number {
+export function numberOf({ items }: Evidence, { id }: Checkpoint): number {
   return items.find((item) => item.id === id)?.number ?? 0;
 }
 
@@ -49,9 +49,9 @@ async function exchange({ database }: ChainLog, one: number, other: number): Pro
   await database.put(other, first);
 }
 
-/** Two that the second checkpoint covers. */
-export async function exchangeItems(evidence: Evidence): Promise<void> {
-  const place = covered(evidence, 2);
+/** Two that the checkpoint covers. */
+export async function exchangeItems(evidence: Evidence, checkpoint = 2): Promise<void> {
+  const place = covered(evidence, checkpoint);
   await exchange(evidence.log, place, place + 3);
 }
 

@@ -30,6 +30,7 @@ import {
   EXPORT_TAMPERING,
   type Finding,
   newestOf,
+  numberOf,
   prepareEvidence,
   STORE_TAMPERING,
 } from './tampering.ts';
@@ -106,6 +107,31 @@ for (const kind of STORES)
       expect(kinds(await log.verify())).to.deep.equal(['removed']);
       const [told] = log.told.filter(({ level }) => level === 50);
       expect(told).to.include({ marked: `${checkpoint} ${id}x`, after: id });
+    });
+
+    it('PRV-09 the chain goes on after the newest checkpoint in the log, although the log names an older one', async () => {
+      const evidence = await prepareEvidence(log);
+      const [, second] = evidence.checkpoints;
+      const { id, checkpoint, head } = newestOf(evidence);
+      await exchangeItems(evidence, 4);
+      await log.database.setHead(evidence.items.length, `${second?.checkpoint} ${second?.id}`);
+      const next = await log.checkpoint();
+      expect(next).to.include({ checkpoint: checkpoint + 1, previous: head });
+      expect(kinds(await log.verify())).to.deep.equal(['changed']);
+      const [told] = log.told.filter(({ level }) => level === 50);
+      expect(told).to.include({ marked: `${second?.checkpoint} ${second?.id}`, after: id });
+    });
+
+    it('PRV-09 an older checkpoint in place of one after that which the log names is a finding', async () => {
+      const evidence = await prepareEvidence(log);
+      const [first, , third, fourth] = evidence.checkpoints.map((one) => numberOf(evidence, one));
+      await log.database.put(third ?? 0, await log.database.entry(first ?? 0));
+      await log.database.put(fourth ?? 0, await log.database.entry(1));
+      await exchangeItems(evidence, 4);
+      const named = evidence.checkpoints[1];
+      await log.database.setHead(evidence.items.length, `${named?.checkpoint} ${named?.id}`);
+      await log.checkpoint();
+      expect(kinds(await log.verify())).to.deep.equal(['removed']);
     });
 
     it('PRV-09 a chain that began anew is a finding, also against each checkpoint that an auditor kept', async () => {
