@@ -101,8 +101,9 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
       batchItems = 0;
     }
     if (incompleteUntil === 0) return;
-    await noteReach(services, incompleteUntil, keepTime());
-    incompleteUntil = 0;
+    const until = incompleteUntil;
+    await noteReach(services, until, keepTime());
+    if (incompleteUntil === until) incompleteUntil = 0;
   };
   const flush = async () => {
     timer = undefined;
@@ -111,7 +112,7 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
     );
     await writing;
     writing = undefined;
-    if (waiting.length > 0) schedule(RETRY_MS);
+    if (waiting.length > 0 || incompleteUntil > 0) schedule(RETRY_MS);
   };
   const endMinute = () => {
     const groups = refused;

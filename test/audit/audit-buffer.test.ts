@@ -1,3 +1,4 @@
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import {
   type AuditBuffer,
@@ -40,10 +41,11 @@ onEachStore('Items of the audit log that nobody waits for', (system) => {
     part: 'bulk',
   });
 
-  const bufferOn = (failing: Store) =>
+  const bufferOn = (failing: Store, now = () => NOW) =>
     openAuditBuffer({
       services: {
         ...auditServices(failing, NOW),
+        now,
         metrics: { auditEvent: () => undefined, auditDropped: () => undefined },
         logger: createLogger('silent'),
       },
@@ -202,5 +204,49 @@ onEachStore('Items of the audit log that nobody waits for', (system) => {
     expect(dropped).to.have.lengthOf(5);
     // Calls are complete from then on.
     expect(await readAuditReach(auditServices(store, NOW + 60), KEEP_TIME)).to.equal(60);
+  });
+
+  describe('how far back calls are complete', () => {
+    beforeEach(() => mock.timers.enable({ apis: ['setInterval'] }));
+    afterEach(() => mock.timers.reset());
+
+    /** Drops a call at `at`, and `onNoting` is called each time that it is to be noted. */
+    function dropping(at: number, onNoting: (time: number, dropAt: (at: number) => void) => void) {
+      let [now, times] = [at, 0];
+      const noting: Store = {
+        ...store,
+        appendLog: async () => ({ first: 1, epoch: 'one' }),
+        async update(...each) {
+          times += 1;
+          onNoting(times, dropAt);
+          return store.update(...each);
+        },
+      };
+      const buffer = bufferOn(noting, () => now);
+      const dropAt = (time: number) => {
+        now = time;
+        for (let n = 0; n <= MAX_WAITING; n += 1) buffer.add(answered('many', 'lasting'));
+        mock.timers.tick(60_000);
+      };
+      dropAt(at);
+      return buffer;
+    }
+    const reach = () => readAuditReach(auditServices(store, NOW + 60), KEEP_TIME);
+
+    it('LOG-14 is noted again after a failure', async () => {
+      const buffer = dropping(NOW + 10, (time) => {
+        if (time === 1) throw new StoreUnavailable(new Error('no answer'));
+      });
+      await until('the second attempt', async () => (await reach()) === 50);
+      await buffer.close();
+    });
+
+    it('LOG-14 is noted for calls that are dropped while it is noted', async () => {
+      const buffer = dropping(NOW + 20, (time, dropAt) => {
+        if (time === 1) dropAt(NOW + 30);
+      });
+      await until('the later time', async () => (await reach()) === 30);
+      await buffer.close();
+    });
   });
 });
