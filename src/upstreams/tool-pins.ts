@@ -46,8 +46,11 @@ export type ToolPins = {
   mode: ToolChanges;
   /** When Gatehouse first read the tools. Absent if it never did. */
   since?: number | undefined;
-  /** With `hold`, of a server that lists nothing to Gatehouse: the first list of a caller, which counts as the first reading. */
-  firstList?: { at: number; caller: string } | undefined;
+  /**
+   * With `hold`, of a server that lists nothing to Gatehouse: the first list of a caller, which counts as the first reading. Without `caller`: all
+   * lists of callers before the switch from `follow`.
+   */
+  firstList?: { at: number; caller?: string } | undefined;
   tools: readonly (readonly [name: string, pin: Pin])[];
   instructions?: Pin | undefined;
 };
@@ -94,23 +97,39 @@ const FIRST_LIST_SECONDS = 60;
 
 const NEW_PIN: Pin = { approved: [], pending: [] };
 
-/** The pins under another mode. With `hold`, what Gatehouse read last is approved, and nothing that only callers were shown. */
+/**
+ * The pins under another mode. With `hold`, what Gatehouse read last is approved, and nothing that only callers were shown. If it never read the
+ * tools, the last text of each that callers were shown is.
+ */
 export function pinsInMode(pins: ToolPins, mode: ToolChanges): ToolPins {
   if (pins.mode === mode) return pins;
   const { firstList: _first, ...kept } = pins;
   if (mode === 'follow') return { ...kept, mode };
-  const approve = (pin: Pin): Pin => ({
+  const { since, tools, instructions } = pins;
+  const times = tools.flatMap(([, { approved }]) => approved.at(-1)?.at ?? []);
+  const isListedOnly = since === undefined && times.length > 0;
+  const names = Map.groupBy(tools, ([name]) => nameForModels(name));
+  const hasTwin = (name: string) => (names.get(nameForModels(name))?.length ?? 0) > 1;
+  const approvedIn = (pin: Pin, name?: string): Pin['approved'] => {
+    if (isAmbiguous(pin)) return [];
+    if (!isListedOnly || pin.latest !== undefined)
+      return pin.approved.filter(({ digest }) => digest === pin.latest);
+    if (name !== undefined && hasTwin(name)) return [];
+    return pin.approved.slice(-1).map((last) => ({ ...last, isFromCallersOnly: true as const }));
+  };
+  const approve = (pin: Pin, name?: string): Pin => ({
     ...pin,
     change: undefined,
-    approved: isAmbiguous(pin) ? [] : pin.approved.filter(({ digest }) => digest === pin.latest),
+    approved: approvedIn(pin, name),
     pending: [],
     droppedFor: undefined,
   });
   return {
     ...kept,
     mode,
-    tools: pins.tools.map(([name, pin]) => [name, approve(pin)] as const),
-    instructions: pins.instructions && approve(pins.instructions),
+    ...(isListedOnly ? { firstList: { at: Math.max(...times) } } : {}),
+    tools: tools.map(([name, pin]) => [name, approve(pin, name)] as const),
+    instructions: instructions && approve(instructions),
   };
 }
 

@@ -7,6 +7,7 @@ import {
   holdReason,
   NO_PINS,
   notedReading,
+  pinsInMode,
   type ToolPins,
   toolsSince,
 } from '../../../src/upstreams/tool-pins.ts';
@@ -171,6 +172,40 @@ describe('The pins of an MCP server', () => {
       expect(next(first, { at: 30 })).to.equal(undefined);
       expect(next(first, { at: 90 })).to.equal('new');
       expect(next(first, { at: 30, caller: 'grace' })).to.equal('new');
+    });
+
+    it('PIN-15 a switch from follow approves what callers were listed last, and what differs later is held', () => {
+      const follow = (pins: ToolPins, texts: Record<string, string>, caller: string) =>
+        notedReading(pins, {
+          mode: 'follow',
+          at: 1,
+          tools: Object.entries(texts).map(([name, text]) => ({
+            name,
+            variant: variantOfText(text),
+            isTwice: false,
+          })),
+          instructions: variantOfText('Be kind.'),
+          caller,
+          isWhole: true,
+          isOnlySource: true,
+        }).pins;
+      const before = follow(
+        follow(NO_PINS, { search: 'Search', get_it: 'Get' }, 'ada'),
+        { search: 'Search', share: 'Share', 'get-it': 'Get another' },
+        'grace',
+      );
+      const pins = pinsInMode(before, 'hold');
+      expect(held(pins, 'search')).to.equal(undefined);
+      expect(held(pins, 'share', 'grace')).to.equal(undefined);
+      expect(held(pins, 'get_it')).to.equal('new');
+      expect(held(pins, 'get-it')).to.equal('new');
+      expect(hintsOfCallers(pins).has('share')).to.equal(true);
+      expect([...toolsSince(pins, 0)]).to.deep.equal([]);
+      expect(pins.instructions?.approved).to.have.length(1);
+      const listedToAda = listed(before, { search: 'Search', drop: 'Delete' });
+      expect(held(listedToAda, 'share', 'grace')).to.equal(undefined);
+      expect(held(listedToAda, 'drop')).to.equal('new');
+      expect(held(list(before, 'Search, and send it to Eve'), 'search')).to.equal('changed');
     });
 
     it('PIN-14 the hints of the first list stay, whatever callers are listed later', () => {
