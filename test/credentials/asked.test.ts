@@ -222,6 +222,22 @@ describe('An app whose person has not connected the own account', () => {
     await disconnect(app);
   });
 
+  it('a session that began before goes on at a server that opens it with an event stream, and only as long as it is read', async () => {
+    const app = await connectAs('grace', later);
+    const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'app' } };
+    const initialize = { jsonrpc: '2.0', id: 0, method: 'initialize', params };
+    const initialized = await call(link(), app.token, initialize);
+    const headers = { 'mcp-session-id': String(initialized.headers.get('mcp-session-id')) };
+    await connectAccount(app);
+    service().opensByStream = true;
+    try {
+      expect(textOf(await call(link(), app.token, WHOAMI, { headers }))).to.equal('ada');
+    } finally {
+      service().opensByStream = false;
+    }
+    await disconnect(app);
+  });
+
   it('the SDK 1 reports the address, which is of no use to somebody else, and its call succeeds after it', async () => {
     const app = await connectAs('grace', later);
     const client = new ClientV1(

@@ -26,6 +26,7 @@ import {
   withoutConnectState,
   wordsFor,
 } from './person-credential.ts';
+import { isResponse, openEventReader } from './messages.ts';
 import type { Proxy } from './proxy.ts';
 import { type OpenSession, OLDER_REVISION } from './headers.ts';
 import type { OutboundRequest } from './send.ts';
@@ -125,7 +126,7 @@ export async function openWaiting(
   if (opened?.epoch === personal.epoch) return { id: opened.session, revision: opened.revision };
   const lifetime = new Lifetime(call.ctx.res, proxy.upstream.timeout, () => undefined);
   const renewed = proxy.credentials ? renewal(proxy, proxy.credentials, call, personal) : undefined;
-  const send = async (message: Message, id?: string) => {
+  const send = async (message: Message, options: ExchangeOptions, id?: string) => {
     const headers = await attachCredentials(proxy, call, {
       req: NO_REQUEST,
       messages: [message],
@@ -138,14 +139,25 @@ export async function openWaiting(
     return sendWithCredential(
       proxy,
       { ...request, ...renewed, secrets: () => ({}) },
-      UNREAD,
+      options,
       lifetime,
     );
   };
   try {
     const params = isObject(waiting.params) ? waiting.params : {};
-    const initialize = (more: object = {}) =>
-      send({ jsonrpc: '2.0', id: 0, method: 'initialize', params: { ...params, ...more } });
+    const initialize = async (more: object = {}) => {
+      const { options, end } = untilAnswered();
+      const message: Message = {
+        jsonrpc: '2.0',
+        id: 0,
+        method: 'initialize',
+        params: { ...params, ...more },
+      };
+      const response = await send(message, options);
+      if (response.isStream) await end;
+      lifetime.requireActive();
+      return response;
+    };
     const first = await initialize();
     const revision = first.status === 400 ? OLDER_REVISION : undefined;
     const { status, headers } = revision ? await initialize({ protocolVersion: revision }) : first;
@@ -154,7 +166,7 @@ export async function openWaiting(
       throw badGateway(new Error(`the upstream answered ${status} to initialize`));
     const issued = headers['mcp-session-id'];
     const id = typeof issued === 'string' && issued !== '' ? issued : undefined;
-    await send({ jsonrpc: '2.0', method: 'notifications/initialized' }, id);
+    await send({ jsonrpc: '2.0', method: 'notifications/initialized' }, UNREAD, id);
     await proxy.waiting.open(waiting, {
       epoch: personal.epoch,
       ...(id === undefined ? {} : { session: id }),
@@ -183,6 +195,20 @@ const UNREAD: ExchangeOptions = {
   hold: () => undefined,
   openStream: () => ({ read: () => undefined, end: () => undefined, fail: () => undefined }),
 };
+
+/** A server may end its work when the connection closes, so a stream is read until it has the response. `end`: it has, or it ended. */
+function untilAnswered(): { options: ExchangeOptions; end: Promise<void> } {
+  const { promise: end, resolve } = Promise.withResolvers<void>();
+  const openStream = () => {
+    const reader = openEventReader(UNREAD.maxBytes, () => undefined);
+    const read = (chunk: Buffer) => {
+      for (const event of reader.read(chunk))
+        if (event !== 'comment' && reader.messagesIn(event)?.messages.some(isResponse)) resolve();
+    };
+    return { read, end: resolve, fail: () => resolve() };
+  };
+  return { options: { ...UNREAD, openStream }, end };
+}
 
 function askedOf(
   { credentials, ids, knownTools: tools, knownRevision, upstream }: Proxy,

@@ -90,6 +90,8 @@ export type ProtectedServer = {
   latestRevision: string | undefined;
   /** Speaks MCP 2026-07-28, without sessions. */
   isStateless: boolean;
+  /** Answers `initialize` with an event stream, from work that ends with its connection. Until it is done, other requests get 400. */
+  opensByStream: boolean;
   /** Lists tools without a token. */
   answersAnybody: boolean;
   /** What is listed with a token; by default, one tool. */
@@ -105,10 +107,13 @@ export type ProtectedServer = {
 
 export const WHOAMI_TOOL = { name: 'whoami', inputSchema: { type: 'object' } };
 
+const OPENING_MS = 200;
+
 export async function startProtectedServer(): Promise<ProtectedServer> {
   const families = new Map<string, Family>();
   const codes = new Map<string, { user: string; challenge: string; asked: string[] }>();
   const valid = new Set<string>();
+  let isOpened = false;
   const { origin, stop } = await listenOnLoopback(
     createServer((req, res) => void respond(req, res)),
   );
@@ -149,6 +154,7 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
     revocationError: undefined,
     latestRevision: undefined,
     isStateless: false,
+    opensByStream: false,
     answersAnybody: false,
     tools: () => [WHOAMI_TOOL],
     refusesAll: false,
@@ -268,6 +274,16 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
       'tools/list': { tools: state.tools(token ?? '') },
       'tools/call': { content: [{ type: 'text', text: user }] },
     };
+    if (state.opensByStream && method === 'initialize') {
+      isOpened = false;
+      const work = setTimeout(() => {
+        isOpened = true;
+        res.end(`data: ${JSON.stringify({ jsonrpc: '2.0', id, result: results[method] })}\n\n`);
+      }, OPENING_MS);
+      res.once('close', () => clearTimeout(work));
+      return res.writeHead(200, { 'content-type': 'text/event-stream' }).write(':\n\n');
+    }
+    if (state.opensByStream && !isOpened) return json(res, { error: 'no session' }, 400);
     if (state.isStateless) {
       const result = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
       results['server/discover'] = {
