@@ -111,6 +111,28 @@ describe("doctor's check of the receivers of the audit log", () => {
     await system.stop();
   });
 
+  it('a backlog without any item that can be decrypted is a warning', async () => {
+    receiver.answerWith(() => ({ status: 500 }));
+    const system = await startSystem({
+      file: { audit: { delivery: [{ ...siem(), headers: {} }] } },
+      settings: { SIEM_SECRET: SECRET },
+    });
+    await createConnector(system);
+    const client = managementClient({ url: system.management, key: system.managementKey });
+    const { items } = await until('the failure', async () => {
+      const page = await client.listAuditDelivery();
+      return page.items[0]?.state === 'retrying' ? page : undefined;
+    });
+    receiver.answerWith(undefined);
+    // As of a process without the root secret.
+    const undated = items.map(({ oldestAt: _oldestAt, ...item }) => item);
+    const listAuditDelivery = async () => ({ items: undated });
+    const found = await check([siem()], { openClient: () => ({ ...client, listAuditDelivery }) });
+    expect(found[0]?.outcome).to.equal('warning');
+    expect(found[0]?.what).to.match(/^\d+ audit items? wait, and cannot be decrypted$/);
+    await system.stop();
+  });
+
   it('an unreachable receiver is a problem', async () => {
     const [finding] = await check([{ ...siem(), url: 'http://127.0.0.1:1/x' }]);
     expect(finding).to.include({ outcome: 'problem' });
