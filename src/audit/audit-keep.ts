@@ -85,7 +85,6 @@ export function keepAudit(
 const BLOCKS_AT_A_TIME = 128;
 /** Bounds what one item says. The rest follows a minute later. */
 const MAX_RANGES = 4000;
-const MAX_TRIMMED = 200_000;
 /** Of due rows, also if they stay. */
 const MAX_READ = 200_000;
 const BETWEEN_REPORTS_SECONDS = 3600;
@@ -118,7 +117,7 @@ export async function trimAudit(
   const trimmed: Trimmed[] = [];
   const differing: number[] = [];
   const trimmable = openTrimmable(store, part, now() - keep);
-  let [read, removed, ranges, newestByNumber, isAfterTrimmed] = [0, 0, 0, 0, false];
+  let [read, ranges, newestByNumber, isAfterTrimmed] = [0, 0, 0, false];
   const { from } = progress;
   progress.from = 0;
   for await (const block of blocksOf(services, part, from)) {
@@ -152,10 +151,9 @@ export async function trimAudit(
     for (const { index, isByCount } of rows)
       if (isByCount) newestByNumber = Math.max(newestByNumber, timeAt(block.rows, index));
     read += due.length;
-    removed += rows.length;
     isAfterTrimmed = rows.length > 0;
     if (quotas.size === 0 && !isPast) break;
-    if (read >= progress.maxRead || removed > MAX_TRIMMED || ranges > MAX_RANGES) {
+    if (read >= progress.maxRead || ranges > MAX_RANGES) {
       progress.from = block.first + 1;
       break;
     }
