@@ -213,12 +213,8 @@ export function notedReading(
 }
 
 /** Whether a list of a caller, or instructions, can be the first that are read of the server. */
-function canBeFirst(
-  { since, firstList }: ToolPins,
-  { mode, caller, isOnlySource }: ToolReading,
-): boolean {
-  const isNone = since === undefined && firstList === undefined;
-  return mode === 'hold' && caller !== undefined && isOnlySource === true && isNone;
+function canBeFirst(pins: ToolPins, { mode, caller, isOnlySource }: ToolReading): boolean {
+  return mode === 'hold' && caller !== undefined && isOnlySource === true && isUnread(pins);
 }
 
 function firstListIn(pins: ToolPins, reading: ToolReading): ToolPins['firstList'] {
