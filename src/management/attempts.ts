@@ -21,15 +21,13 @@ export const attemptHandlers: Handlers<keyof typeof attemptOperations> = {
     const { store, now } = management.services;
     const { account, client } = owner;
     const isWanted = (attempt: Stored) =>
+      (since === undefined || attempt.time >= since) &&
       (account === undefined || attempt.account === account) &&
       (client === undefined || attempt.client === client) &&
       (end === undefined || endOf(attempt, now())?.end === end);
     const named =
       q === undefined || after !== undefined ? undefined : await findAttemptNamed(store, q.trim());
-    if (named) {
-      const isRecent = since === undefined || named.time >= since;
-      return { items: isRecent && isWanted(named) ? [resource(management, named)] : [] };
-    }
+    if (named) return { items: isWanted(named) ? [resource(management, named)] : [] };
     const found = searchFor(q);
     const { items, next } = await scanPage(
       until(since, listAttempts(store, { ...owner, after })),
