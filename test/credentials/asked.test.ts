@@ -58,6 +58,14 @@ describe('An app whose person has not connected the own account', () => {
     await browser.submit(page, { credential: 'now' });
   }
 
+  /** The headers of a session that begins without an account. */
+  async function beginSession({ token }: Connected): Promise<Record<string, string>> {
+    const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'app' } };
+    const initialize = { jsonrpc: '2.0', id: 0, method: 'initialize', params };
+    const { headers } = await call(link(), token, initialize);
+    return { 'mcp-session-id': String(headers.get('mcp-session-id')) };
+  }
+
   const disconnect = ({ token }: Connected) =>
     requestManagement(
       system(),
@@ -183,14 +191,7 @@ describe('An app whose person has not connected the own account', () => {
 
   it('a session that began before goes on with a newer token if the server refuses the first one', async () => {
     const app = await connectAs('grace', later);
-    const initialize = {
-      jsonrpc: '2.0',
-      id: 0,
-      method: 'initialize',
-      params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'app' } },
-    };
-    const initialized = await call(link(), app.token, initialize);
-    const headers = { 'mcp-session-id': String(initialized.headers.get('mcp-session-id')) };
+    const headers = await beginSession(app);
     await connectAccount(app);
     service().expire();
     service().onRotation = () => service().expire();
@@ -207,10 +208,7 @@ describe('An app whose person has not connected the own account', () => {
 
   it('a session that began before goes on at a server that answers 400 to the revision of the app', async () => {
     const app = await connectAs('grace', later);
-    const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'app' } };
-    const initialize = { jsonrpc: '2.0', id: 0, method: 'initialize', params };
-    const initialized = await call(link(), app.token, initialize);
-    const headers = { 'mcp-session-id': String(initialized.headers.get('mcp-session-id')) };
+    const headers = await beginSession(app);
     await connectAccount(app);
     service().latestRevision = '2025-06-18';
     try {
@@ -224,10 +222,7 @@ describe('An app whose person has not connected the own account', () => {
 
   it('a session that began before goes on at a server that opens it with an event stream, and only as long as it is read', async () => {
     const app = await connectAs('grace', later);
-    const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'app' } };
-    const initialize = { jsonrpc: '2.0', id: 0, method: 'initialize', params };
-    const initialized = await call(link(), app.token, initialize);
-    const headers = { 'mcp-session-id': String(initialized.headers.get('mcp-session-id')) };
+    const headers = await beginSession(app);
     await connectAccount(app);
     service().opensByStream = true;
     try {
