@@ -28,8 +28,15 @@ const MIN_NEW_TOKENS_RATIO = 0.8;
 const MIN_ANNOTATIONS_RATIO = 0.95;
 const MIN_AUDITED_RATIO = 0.95;
 const MIN_LIMITED_RATIO = 0.9;
-const FULL = { rounds: 12, turnMs: 250, newTokens: 100, longRounds: 6, longMs: 2000 };
-const QUICK = { rounds: 1, turnMs: 50, newTokens: 5, longRounds: 1, longMs: 50 };
+const FULL = {
+  rounds: 12,
+  turnMs: 250,
+  newTokens: 100,
+  longRounds: 6,
+  longMs: 2000,
+  warmCalls: 20_000,
+};
+const QUICK = { rounds: 1, turnMs: 50, newTokens: 5, longRounds: 1, longMs: 50, warmCalls: 50 };
 type Effort = typeof FULL;
 
 const CONCURRENCY = 16;
@@ -57,8 +64,8 @@ const PHASES = {
 export const calls: Part = {
   phases: ({ quick }) => [
     [PHASES.sample, quick ? 1 : 8],
-    [PHASES.proxied, quick ? 4 : 56],
-    [PHASES.limited, quick ? 8 : 90],
+    [PHASES.proxied, quick ? 4 : 115],
+    [PHASES.limited, quick ? 8 : 210],
     [PHASES.tokens, quick ? 1 : 2],
   ],
   async measure(place, begin) {
@@ -228,18 +235,24 @@ async function limitConnectors({ management, managementKey }: StartedGatehouse):
   }
 }
 
+/** A slow machine makes fewer calls until then. */
+const MAX_WARM_MS = 60_000;
 /** Calls are stored up to half a second later. */
 const STORED_MS = 700;
 
 /** `perCpu`: per second of processor time. */
 type LongRates = { perSecond: Rates; perCpu: Rates };
 
-/** In longer turns, so that most calls are stored within the turn, and with a pause, so that none is in the turn of the other. */
+/**
+ * In longer turns, so that most calls are stored within the turn, and with a pause, so that none is in the turn of the other. Both are called
+ * as often before: V8 compiles for so long, and the process that had fewer calls would be slower.
+ */
 async function ratesOfLongTurns(
   ours: ProcessTarget,
   bare: ProcessTarget,
-  { longRounds, longMs: turnMs }: Effort,
+  { longRounds, longMs: turnMs, warmCalls }: Effort,
 ): Promise<LongRates> {
+  for (const target of [ours, bare]) await callFor(target, MAX_WARM_MS, warmCalls);
   const cpu = { ours: [] as number[], bare: [] as number[] };
   const turn = (target: ProcessTarget, perSecondOfCpu: number[]) => async () => {
     const spent = cpuTime(target.pid);
@@ -318,12 +331,12 @@ async function callsPerSecond(target: Target, { turnMs }: Effort): Promise<numbe
   return answered / seconds;
 }
 
-async function callFor(target: Target, turnMs: number) {
+async function callFor(target: Target, turnMs: number, most = Infinity) {
   const begun = performance.now();
   const end = begun + turnMs;
   let answered = 0;
   const connection = async () => {
-    while (performance.now() < end) {
+    while (performance.now() < end && answered < most) {
       await call(target);
       answered += 1;
     }
