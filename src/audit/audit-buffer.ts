@@ -4,13 +4,13 @@ import type { DropReason } from '../observability/labels.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { type LogPart, StoreFull } from '../store/store.ts';
 import { type AuditItem, type AuditServices, newItemId, storeAudit } from './audit.ts';
-import type { LateWrite, StoredPlace } from './audit-log.ts';
+import type { LateWrite, NewAuditItem, StoredPlace } from './audit-log.ts';
 import { noteReach } from './audit-reach.ts';
 
-/** An item of the time `at` (seconds since the epoch). It may get its id later. */
+/** An item of the time `at` (seconds since the epoch). It gets its id when it is written. */
 export type WaitingItem = {
   at: number;
-  item: Omit<AuditItem, 'time'>;
+  item: Omit<AuditItem, 'id' | 'time'>;
   part: LogPart;
   /** The call that it ends. Such an item is never dropped: there are no more than open calls. */
   completes?: StoredPlace | undefined;
@@ -47,8 +47,8 @@ export type AuditBufferOptions = {
 export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOptions): AuditBuffer {
   const { store, now, logger, metrics } = services;
   let waiting: WaitingItem[] = [];
-  /** Of the front of `waiting`: the same items again after a failure, so that they are not stored twice. */
-  let batchItems = 0;
+  /** The front of `waiting`. After a failure, the same items are written again, so that they are not stored twice. */
+  let batch: NewAuditItem[] = [];
   /** Of its first attempt that may have stored it. */
   let batchBegan: number | undefined;
   let late: LateWrite = { searched: 0 };
@@ -81,24 +81,22 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
   /** Keeps what could not be written for the next attempt. */
   const writeAll = async () => {
     while (waiting.length > 0) {
-      const isAgain = batchItems > 0;
+      const isAgain = batch.length > 0;
       if (!isAgain) {
-        batchItems = Math.min(waiting.length, BATCH_ITEMS);
+        batch = waiting.slice(0, BATCH_ITEMS).map(identified);
         batchBegan = undefined;
         late = { searched: 0 };
       }
-      const batch = waiting.slice(0, batchItems);
-      batch.forEach(({ item }) => (item.id ??= newItemId()));
       const began = performance.now();
       const isLate = batchBegan !== undefined && began - batchBegan > store.tokenMs;
       const again = { token: batch[0]?.item.id, isAgain, late: isLate ? late : undefined };
-      await storeAudit(services, batch.map(stored), again).catch((error: unknown) => {
+      await storeAudit(services, batch, again).catch((error: unknown) => {
         // A full store has stored nothing.
         if (!(error instanceof StoreFull)) batchBegan ??= began;
         throw error;
       });
-      waiting = waiting.slice(batchItems);
-      batchItems = 0;
+      waiting = waiting.slice(batch.length);
+      batch = [];
     }
     if (incompleteUntil === 0) return;
     const until = incompleteUntil;
@@ -154,7 +152,7 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
   };
 }
 
-function stored({ at, item, part, completes }: WaitingItem) {
+function identified({ at, item, part, completes }: WaitingItem): NewAuditItem {
   const time = new Date(at * 1000).toISOString();
-  return { item: { id: item.id, time, ...item }, part, completes };
+  return { item: { id: newItemId(), time, ...item }, part, completes };
 }

@@ -92,6 +92,23 @@ onEachStore('Items of the audit log that nobody waits for', (system) => {
     expect(new Set(items.map((item) => item?.id))).to.have.lengthOf(items.length);
   });
 
+  it('LOG-14 the item with the number of further refused calls is stored also when the first one was stored before', async () => {
+    const last = (await readAuditAfter(store, 0, 100_000)).at(-1)?.number ?? 0;
+    const added = async () =>
+      (await readAuditAfter(store, last, 100_000))
+        .map(({ item }) => item)
+        .filter((item) => item?.grantId === 'three');
+    const buffer = bufferOn(store);
+    buffer.addRefused('three forbidden', refused('three', 'forbidden'));
+    await until('the first is stored', async () => (await added()).length === 1);
+    buffer.addRefused('three forbidden', refused('three', 'forbidden'));
+    buffer.addRefused('three forbidden', refused('three', 'forbidden'));
+    await buffer.close();
+    const items = await added();
+    expect(items.map((item) => item?.count)).to.deep.equal([undefined, 2]);
+    expect(new Set(items.map((item) => item?.id))).to.have.lengthOf(2);
+  });
+
   it('of a batch that is sent again because the answer was lost, no digest is kept that differs from the stored one', async () => {
     let attempts = 0;
     const losing: Store = {
