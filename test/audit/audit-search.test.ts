@@ -132,9 +132,11 @@ onEachStore('The search of the audit log', (system) => {
         ),
       );
       const numbers = stored.map(({ number = 0 }) => number).toSorted((a, b) => a - b);
-      expect(numbers).to.deep.equal(Array.from({ length: 40 }, (_, n) => before + 1 + n));
       const read = await readAuditAfter(second, before, 100);
-      expect(read.map(({ number }) => number)).to.deep.equal(numbers);
+      expect(read.map(({ number }) => number)).to.deep.equal(read.map((_, n) => before + 1 + n));
+      // The system may add a checkpoint meanwhile.
+      const others = read.filter(({ item }) => item?.event !== 'checkpoint');
+      expect(others.map(({ number }) => number)).to.deep.equal(numbers);
       expect(new Set(stored.map(({ id }) => id))).to.have.lengthOf(40);
       expect(new Set(stored.map(({ epoch }) => epoch))).to.have.lengthOf(1);
     } finally {
