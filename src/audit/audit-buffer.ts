@@ -144,6 +144,8 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
     async close() {
       clearInterval(minutes);
       endMinute();
+      // One that is about to end may not see what came last.
+      await writing;
       clearTimeout(timer);
       await flush();
       clearTimeout(timer);

@@ -109,6 +109,32 @@ onEachStore('Items of the audit log that nobody waits for', (system) => {
     expect(new Set(items.map((item) => item?.id))).to.have.lengthOf(2);
   });
 
+  it('LOG-14 an item that comes at any moment while a batch ends is stored before the buffer is closed', async () => {
+    const last = (await readAuditAfter(store, 0, 100_000)).at(-1)?.number ?? 0;
+    const moments = Array.from({ length: 40 }, (_, moment) => moment);
+    const addAt = async (moment: number) => {
+      const appended = Promise.withResolvers<void>();
+      const telling: Store = {
+        ...store,
+        async appendLog(...each) {
+          const places = await store.appendLog(...each);
+          appended.resolve();
+          return places;
+        },
+      };
+      const buffer = bufferOn(telling);
+      buffer.add(answered('ends'));
+      await appended.promise;
+      for (let passed = 0; passed < moment; passed += 1) await undefined;
+      buffer.add(answered(`at ${moment}`));
+      await buffer.close();
+    };
+    await Promise.all(moments.map(addAt));
+    const found = (await readAuditAfter(store, last, 100_000)).map(({ item }) => item?.grantId);
+    const isMissing = (moment: number) => !found.includes(`at ${moment}`);
+    expect(moments.filter(isMissing)).to.deep.equal([]);
+  });
+
   it('of a batch that is sent again because the answer was lost, no digest is kept that differs from the stored one', async () => {
     let attempts = 0;
     const losing: Store = {
