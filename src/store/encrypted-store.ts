@@ -11,7 +11,7 @@ import {
   type NumberedBytes,
   type PlaceRange,
 } from './byte-store.ts';
-import { createTimeout, STORE_TIMEOUTS, type WithTimeout } from './timeout.ts';
+import { createTimeout, LAST_REPLY_MS, STORE_TIMEOUTS, type WithTimeout } from './timeout.ts';
 import type { Encryption } from './encryption.ts';
 import {
   type Change,
@@ -161,9 +161,10 @@ async function update<T>(
 ): Promise<Found<T> | undefined> {
   const end = performance.now() + timeoutMs;
   const inTime = <R>(command: Promise<R>) =>
-    withTimeout(command, Math.max(0, end - performance.now()));
+    withTimeout(command, Math.max(LAST_REPLY_MS, end - performance.now()));
   let found = seen ?? decryptOrThrow<T>(encryption, name, await inTime(bytes.get(name)));
   for (let attempt = 0; attempt < MAX_UPDATE_ATTEMPTS; attempt++) {
+    if (attempt > 0 && performance.now() > end) break;
     const next = change(found?.value);
     if (next === KEEP || (!next && !found)) return found;
     const after = next && { value: next.value, raw: encryption.encrypt(name, next.value) };

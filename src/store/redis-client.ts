@@ -5,7 +5,7 @@ import type { HostPort, StoreAddress } from '../settings/addresses.ts';
 import { tlsFault } from '../tls-errors.ts';
 import { isRefusal, redisFault, refusedDatabase } from './redis-errors.ts';
 import type { StoreLogger } from './store.ts';
-import { STORE_TIMEOUTS, type StoreTimeouts } from './timeout.ts';
+import { STORE_TIMEOUTS, type StoreTimeouts, whenOverdue } from './timeout.ts';
 
 export type RedisClient = Redis | Cluster;
 export type RedisAddress = Exclude<StoreAddress, { kind: 'sqlite' }>;
@@ -124,10 +124,7 @@ function corkUntilEndOfTurn(socket: Redis['stream']): void {
   };
 }
 
-/**
- * Replaces the timer of ioredis, which rejects a command before a reply is read that arrived while the process was busy. Immediates run after
- * it is read.
- */
+/** Replaces the timer of ioredis, which rejects a command before a reply is read that arrived while the process was busy. */
 function readBeforeTimeout(connection: Redis): void {
   const send = connection.sendCommand.bind(connection);
   connection.sendCommand = (command, stream) => {
@@ -136,7 +133,7 @@ function readBeforeTimeout(connection: Redis): void {
         if (!command.isSettled) command.reject(new Error('Command timed out'));
       };
       // ioredis clears it by this name.
-      command['_commandTimeoutTimer'] ??= setTimeout(() => setImmediate(fail), milliseconds);
+      command['_commandTimeoutTimer'] ??= whenOverdue(fail, milliseconds);
     };
     return send(command, stream);
   };

@@ -26,6 +26,22 @@ export const STORE_TIMEOUTS: StoreTimeouts = {
   replication: 300,
 };
 
+/** A timer that comes later shows that the process was held up: the command may have left it only now. */
+const LATE_MS = 50;
+/** For the reply to a command that left the process when its time was over. */
+export const LAST_REPLY_MS = 200;
+
+/** Calls `fail` when the time is over, but not because the process was busy. `fail` may be called after the timer was cleared. */
+export function whenOverdue(fail: () => void, milliseconds: number): NodeJS.Timeout {
+  const due = performance.now() + milliseconds;
+  // A reply may have arrived that is not read yet. Immediates run after it is read.
+  const failUnlessRead = () => setImmediate(fail);
+  return setTimeout(() => {
+    if (performance.now() - due < LATE_MS) failUnlessRead();
+    else setTimeout(failUnlessRead, LAST_REPLY_MS);
+  }, milliseconds);
+}
+
 /** Rejects with StoreUnavailable if `command` fails or times out. A command that timed out may still be executed. */
 export type WithTimeout = <R>(command: Promise<R>, milliseconds?: number) => Promise<R>;
 
@@ -44,9 +60,8 @@ export function createTimeout({ operation, stalled } = STORE_TIMEOUTS): WithTime
         isStalled ||= performance.now() - began >= stalled;
         reject(isOutOfMemory(cause) ? new StoreFull(cause) : new StoreUnavailable(cause));
       };
-      const timer = setTimeout(
-        // After a busy moment, a reply may have arrived that is not read yet. Immediates run after it is read.
-        () => setImmediate(() => fail(new Error('the command timed out'))),
+      const timer = whenOverdue(
+        () => fail(new Error('the command timed out')),
         isStalled ? Math.min(milliseconds, stalled) : milliseconds,
       );
       command.then((reply) => {

@@ -50,6 +50,15 @@ describe('Counters', () => {
     });
   }
 
+  it('what a process counts that was busy meanwhile is counted in Redis', async () => {
+    const count = (await open('redis')).openCounter('busy', 60);
+    await count(ADDRESS);
+    const counting = count(ADDRESS);
+    const busyUntil = performance.now() + 500;
+    while (performance.now() < busyUntil);
+    expect((await counting).count).to.equal(2);
+  });
+
   it('all processes on one Redis share a counter, and Redis does not reveal the counted name', async () => {
     const [one, two] = [await open('redis'), await open('redis')];
     await one.openCounter('shared', 60)(ADDRESS);

@@ -18,6 +18,7 @@ import { copyBytes, dumpAll } from './redis-dump.ts';
 import { startProxy, type TcpProxy } from './tcp-proxy.ts';
 import { keysOfVersion1 } from './version-1-store.ts';
 import { PATIENT_TIMEOUTS } from '../support/scale-out/patient-timeouts.ts';
+import { STORE_TIMEOUTS } from '../../src/store/timeout.ts';
 
 const options = { secret: 'a root secret for the tests of the store', dataDir: '/nowhere' };
 const patient = { ...options, timeouts: PATIENT_TIMEOUTS };
@@ -229,6 +230,18 @@ describe('The store on Redis', () => {
     const busyUntil = performance.now() + 200;
     while (performance.now() < busyUntil);
     assert.isUndefined(await reading);
+  });
+
+  it('commands that are sent only after the process was busy have time for their replies', async () => {
+    const store = await open(at(server.port));
+    const others = await open(at(server.port), patient);
+    await others.set('busy:record', 1, 60);
+    const updating = store.update<number>('busy:record', (value = 0) => {
+      return { value: value + 1, ttl: 60 };
+    });
+    const busyUntil = performance.now() + 2 * STORE_TIMEOUTS.operation;
+    while (performance.now() < busyUntil);
+    assert.equal((await updating)?.value, 2);
   });
 
   it('every record has its TTL in Redis, and a record without expiry has none', async () => {
