@@ -18,7 +18,9 @@ async function trickle(base: string, start: string): Promise<string> {
   socket.setEncoding('utf8').on('data', (text) => (response += text));
   await once(socket, 'connect');
   socket.write(start);
-  const sending = setInterval(() => socket.writable && socket.write('x'), BETWEEN_BYTES_MS);
+  // After the response is read, which a reset would discard.
+  const send = () => setImmediate(() => socket.writable && socket.write('x'));
+  const sending = setInterval(send, BETWEEN_BYTES_MS);
   // Not `once` of node:events, which throws when the server resets the connection.
   await new Promise((resolve) => socket.once('close', resolve));
   clearInterval(sending);
