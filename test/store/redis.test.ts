@@ -235,8 +235,8 @@ describe('The store on Redis', () => {
   it('commands that are sent only after the process was busy have time for their replies', async () => {
     const store = await open(at(server.port));
     const others = await open(at(server.port), patient);
-    await others.set('busy:record', 1, 60);
-    const updating = store.update<number>('busy:record', (value = 0) => {
+    await others.set('held-up:record', 1, 60);
+    const updating = store.update<number>('held-up:record', (value = 0) => {
       return { value: value + 1, ttl: 60 };
     });
     const busyUntil = performance.now() + 2 * STORE_TIMEOUTS.operation;
