@@ -38,6 +38,8 @@ export function encryptedStore(
   timeouts = STORE_TIMEOUTS,
 ): Store {
   const withTimeout = createTimeout(timeouts);
+  // Of its own, because a replica that does not answer says nothing about the server.
+  const withReplicaTimeout = createTimeout(timeouts);
   return {
     ...values({ bytes, encryption, withTimeout, timeoutMs: timeouts.operation }),
     ...sets(bytes, encryption, withTimeout),
@@ -47,7 +49,7 @@ export function encryptedStore(
     delete: (key) => withTimeout(bytes.delete(encryption.name(key))),
     async replicated(key) {
       const waiting = bytes.replicated?.(encryption.name(key), timeouts.replication);
-      if (waiting) await withTimeout(waiting, timeouts.replication).catch(() => undefined);
+      if (waiting) await withReplicaTimeout(waiting, timeouts.replication).catch(() => undefined);
     },
     freeBytes: () => withTimeout(bytes.freeBytes()),
     ping: () => withTimeout(bytes.ping()),
@@ -164,7 +166,8 @@ async function update<T>(
     withTimeout(command, Math.max(LAST_REPLY_MS, end - performance.now()));
   let found = seen ?? decryptOrThrow<T>(encryption, name, await inTime(bytes.get(name)));
   for (let attempt = 0; attempt < MAX_UPDATE_ATTEMPTS; attempt++) {
-    if (attempt > 0 && performance.now() > end) break;
+    // Once more, because the process may have been held up.
+    if (attempt > 1 && performance.now() > end) break;
     const next = change(found?.value);
     if (next === KEEP || (!next && !found)) return found;
     const after = next && { value: next.value, raw: encryption.encrypt(name, next.value) };

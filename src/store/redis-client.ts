@@ -270,10 +270,9 @@ function whenReady(client: RedisClient, timeoutMs: number): Promise<void> {
     client.on('close', rememberClose);
     // Never removed, because ioredis prints errors that have no listener.
     client.on('error', remember);
-    const timer = setTimeout(
-      () => fail(`${explain(reason)} (tried for ${timeoutMs / 1000} s)`),
-      timeoutMs,
-    );
+    const timer = whenOverdue(() => {
+      if (!isSettled) fail(`${explain(reason)} (tried for ${timeoutMs / 1000} s)`);
+    }, timeoutMs);
     client.once('ready', () => {
       isSettled = true;
       clearTimeout(timer);

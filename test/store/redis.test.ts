@@ -223,11 +223,11 @@ describe('The store on Redis', () => {
   });
 
   it('a reply that arrived while the process was busy counts, although the time of the command is over', async () => {
-    const store = await open(at(server.port), { timeouts: { command: 50, operation: 10_000 } });
+    const store = await open(at(server.port), { timeouts: { command: 400, operation: 10_000 } });
     const reading = store.get('nobody:wrote');
     // The command is written at the end of the turn.
     await setImmediate();
-    const busyUntil = performance.now() + 200;
+    const busyUntil = performance.now() + 900;
     while (performance.now() < busyUntil);
     assert.isUndefined(await reading);
   });
@@ -242,6 +242,26 @@ describe('The store on Redis', () => {
     const busyUntil = performance.now() + 2 * STORE_TIMEOUTS.operation;
     while (performance.now() < busyUntil);
     assert.equal((await updating)?.value, 2);
+  });
+
+  it('an update that another writer overtook while the process was busy is tried once more', async () => {
+    const encryption = createEncryption(keysOfVersion1([options.secret]));
+    const bytes = await openBytes(server);
+    const others = encryptedStore(bytes, encryption);
+    let attempts = 0;
+    const compareAndSwap: ByteStore['compareAndSwap'] = async (...given) => {
+      attempts += 1;
+      if (attempts === 1) {
+        await others.set('overtaken:record', 5, 60);
+        const busyUntil = performance.now() + 2 * STORE_TIMEOUTS.operation;
+        while (performance.now() < busyUntil);
+      }
+      return bytes.compareAndSwap(...given);
+    };
+    const store = encryptedStore({ ...bytes, compareAndSwap }, encryption);
+    await others.set('overtaken:record', 1, 60);
+    const add = (value = 0) => ({ value: value + 1, ttl: 60 });
+    assert.equal((await store.update<number>('overtaken:record', add))?.value, 6);
   });
 
   it('every record has its TTL in Redis, and a record without expiry has none', async () => {

@@ -10,6 +10,7 @@ import { MEMBERS_PER_PAGE } from '../../src/store/byte-store.ts';
 import { openStore } from '../../src/store/open.ts';
 import { openSqlite } from '../../src/store/sqlite.ts';
 import { StoreUnavailable } from '../../src/store/store.ts';
+import { PATIENT_TIMEOUTS } from '../support/scale-out/patient-timeouts.ts';
 import { until } from '../support/until.ts';
 import { storeContract } from './contract.ts';
 
@@ -51,8 +52,9 @@ describe('The store on SQLite', () => {
 
   storeContract(async () => {
     const dataDir = folder();
-    const store = await openStore(address, { secret, dataDir });
-    const second = await openStore(address, { secret, dataDir });
+    const patient = { secret, dataDir, timeouts: PATIENT_TIMEOUTS };
+    const store = await openStore(address, patient);
+    const second = await openStore(address, patient);
     return {
       store,
       second,
