@@ -24,6 +24,7 @@ import type { Metrics } from '../../observability/metrics.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { isSameIssuer } from '../../settings/value-types.ts';
 import { StoreUnavailable } from '../../store/store.ts';
+import { whenOverdue } from '../../store/timeout.ts';
 import { invalidGrant, temporarilyUnavailable } from './errors.ts';
 import type { TokenPolicy } from './resource-indicators.ts';
 
@@ -185,6 +186,6 @@ function warnSometimes(logger: Logger, now: () => number) {
 
 async function atMost(milliseconds: number, work: Promise<unknown>): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, milliseconds);
+  const timer = whenOverdue(resolve, milliseconds);
   await Promise.race([work, promise]).finally(() => clearTimeout(timer));
 }
