@@ -33,8 +33,9 @@ export async function finishForgetting(services: AuditServices): Promise<void> {
     const isOver = now() - at > GRACE_SECONDS;
     const end = await forgottenAt(store, account);
     if (end > 0) {
+      // In this order, because the person may sign in between.
       const isLater =
-        !(await signedInAfter(store, account, end)) && (await hasLaterItems(store, account, end));
+        (await hasLaterItems(store, account, end)) && !(await signedInAfter(store, account, end));
       // Verifiers find an item `account_forgotten` after each value that is missing.
       if (isLater)
         await recordAudit(services, { event: 'account_forgotten', account, outcome: 'done' });
