@@ -272,7 +272,8 @@ async function listen(hosts: ListeningHost[], timeouts: HttpTimeouts): Promise<L
   }
 }
 
-const ISSUER_TIMEOUT_MS = 1000;
+/** The other process may be starting too. */
+const ISSUER_TIMEOUT_MS = 5000;
 
 async function isIssuer(url: string): Promise<boolean> {
   try {
