@@ -65,7 +65,8 @@ onEachStore('What the audit log keeps', (system) => {
     await trimAudit(servicesAt(later), kept(), 'bulk');
     await trimAudit(servicesAt(later), kept(), 'lasting');
     expect(await numbersOf('times')).to.deep.equal([recent?.number, other?.number]);
-    const [trimming, ...more] = await trimmings();
+    // A checkpoint of the running system is older than these items, and may be trimmed too.
+    const [trimming, ...more] = (await trimmings()).filter((each) => each.class === 'bulk');
     expect(more).to.deep.equal([]);
     expect(trimming).to.deep.include({
       class: 'bulk',

@@ -130,8 +130,11 @@ onEachStore(
     });
 
     it('LOG-08 with audit.log, the log has each item once', async () => {
-      const stored = await readAudit(system());
-      const logged = log.flatMap(({ audit }) => (audit ? [audit] : []));
+      // A checkpoint is logged after items that were stored later.
+      const stored = (await readAudit(system())).filter(({ event }) => event !== 'checkpoint');
+      const logged = log
+        .flatMap(({ audit }) => (audit ? [audit as { event?: string }] : []))
+        .filter(({ event }) => event !== 'checkpoint');
       expect(logged.slice(-stored.length)).to.deep.equal(stored);
     });
   },
@@ -227,7 +230,7 @@ describe('What the audit log cannot record', () => {
     expect(items.filter(({ outcome }) => outcome === 'done')).to.have.length.within(150, 200);
     expect(items.filter(({ outcome }) => outcome === 'done_unrecorded')).to.have.length(1);
     const { client } = await connect(system(), connector);
-    const [approved] = (await readAudit(system())).slice(-1);
+    const approved = (await readAudit(system())).findLast(({ event }) => event !== 'checkpoint');
     expect(approved).to.include({ event: 'consent_approved', clientId: client.id });
   });
 });

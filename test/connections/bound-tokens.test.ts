@@ -20,7 +20,7 @@ import { refresh } from '../support/oauth.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { countStoredKeys } from '../support/stored-keys.ts';
-import { onEachStore, type System, useSystem } from '../support/system.ts';
+import { onEachStore, type System, untilReady, useSystem } from '../support/system.ts';
 import { postToken } from '../support/token-endpoints.ts';
 import { findCanaries } from './canaries.ts';
 
@@ -190,6 +190,7 @@ describe('DPoP-bound tokens on Redis', () => {
     system().signalStore('SIGSTOP');
     const stalled = await states().finally(() => system().signalStore('SIGCONT'));
     expect(stalled).to.deep.equal([503, 503, true]);
+    await untilReady(system());
     expect(await states()).to.deep.equal([200, 200, true]);
   });
 });

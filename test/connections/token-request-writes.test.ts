@@ -1,6 +1,7 @@
 // Counts and orders the writes of token requests: what each kind stores, and that a refused request stores nothing.
 import { expect } from 'chai';
 import { openBrowser } from '../support/browser.ts';
+import { freezeClock, restoreClock } from '../support/clock.ts';
 import {
   connect,
   type ConnectOptions,
@@ -112,8 +113,13 @@ describe('The writes of a token request', () => {
 
     it('a code that is sent again within a second writes nothing', async () => {
       const code = await newCode();
-      await redeem(code);
-      await expectWrites(() => redeem(code), { writes: [], error: 'invalid_grant' });
+      freezeClock();
+      try {
+        await redeem(code);
+        await expectWrites(() => redeem(code), { writes: [], error: 'invalid_grant' });
+      } finally {
+        restoreClock();
+      }
     });
 
     it('an exchange with a proof that was used writes only its attempt to use the proof again', async () => {

@@ -104,7 +104,10 @@ describe('A request during which Redis stalls', () => {
       async ({ system }, late) => {
         const ended = (await readAudit(system)).filter(({ event }) => event === 'grant_ended');
         // A late commit ended the grant after the 503, and the repetition found nothing to record.
-        expect(ended, late).to.have.length(late === COMMIT ? 0 : 1);
+        if (late === COMMIT) expect(ended).to.have.length(0);
+        // The process may also have announced its settings, before the commit.
+        else if (late === 'publish channel') expect(ended).to.have.lengthOf.at.most(1);
+        else expect(ended, late).to.have.length(1);
       },
     );
     expect(stalled).to.include(COMMIT).and.to.include('publish channel');

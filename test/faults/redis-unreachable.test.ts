@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { advanceClock } from '../support/clock.ts';
+import { advanceClock, freezeClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';
 import { violations } from '../support/faults/invariants.ts';
 import { type Fault, itSurvives, useFaultySystem } from '../support/faults/redis-faults.ts';
@@ -29,6 +29,7 @@ describe('Clients of a Redis that they cannot reach', () => {
   itSurvives(FAULTS, target);
 
   it(`calls succeed for ${CALLS_WITHOUT_STORE_SECONDS} s after Redis became unreachable, and then get 503`, async () => {
+    freezeClock();
     const { system, proxy, connector, history } = target();
     const { accessToken } = await connect(system, connector);
     const call = () => callTool(connector.link, accessToken, 'club_overview');

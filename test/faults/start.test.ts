@@ -8,6 +8,7 @@ import { startPersistentRedis } from '../support/faults/persistent-redis.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { nodeArguments } from '../support/node-arguments.ts';
 import { startRedis } from '../support/redis-server.ts';
+import { PATIENT_STORE } from '../support/scale-out/gatehouse-process.ts';
 import { createDeployment, type Deployment, startDeployment } from '../support/system.ts';
 import { until } from '../support/until.ts';
 
@@ -99,7 +100,7 @@ describe('A starting process', () => {
       deployment.release,
       () => void proxy.close(),
     );
-    const child = spawn(process.execPath, nodeArguments(['start']), {
+    const child = spawn(process.execPath, nodeArguments(['start'], ['--import', PATIENT_STORE]), {
       env: { ...deployment.environment, GATEHOUSE_LOG_LEVEL: 'info' },
       stdio: ['ignore', 'ignore', 'pipe'],
     });

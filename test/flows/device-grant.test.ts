@@ -10,7 +10,7 @@ import {
   type Page,
   requirePage,
 } from '../support/browser.ts';
-import { advanceClock, restoreClock } from '../support/clock.ts';
+import { advanceClock, freezeClock, restoreClock } from '../support/clock.ts';
 import {
   assertionParameters,
   createAssertion,
@@ -177,6 +177,7 @@ describe('The device grant', () => {
   });
 
   it('DEV-11 a device that asks too often has to slow down by five seconds each time', async () => {
+    freezeClock();
     const { device_code: code } = await ask();
     expect(await errorOf(code)).to.equal('authorization_pending');
     expect(await errorOf(code)).to.equal('slow_down');

@@ -1,7 +1,7 @@
 // RFC 9449.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
-import { advanceClock } from '../support/clock.ts';
+import { advanceClock, freezeClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
 import {
   type BoundConnection,
@@ -112,6 +112,7 @@ describe('DPoP at the token endpoint', () => {
   });
 
   it('a used proof is remembered until it expires', async () => {
+    freezeClock();
     const overrides = about({ iat: now() + 290 });
     const proof = await createProof(
       connection.key,

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, readAudit } from '../support/management-api.ts';
-import { advanceClock } from '../support/clock.ts';
+import { advanceClock, freezeClock } from '../support/clock.ts';
 import { obtainCode, redeem } from '../support/connection.ts';
 import {
   type BoundConnection,
@@ -165,6 +165,7 @@ onEachStore('Concurrent requests with DPoP', (system) => {
       const code = await obtainCode(system(), { link }, { as: { client }, stay });
       const again = await redeemBound(key, code, proof);
       expect(statusAndError(again)).to.deep.equal([400, 'invalid_dpop_proof']);
+      freezeClock();
       const racing = await Promise.all([1, 2, 3].map(() => redeemBound(key, code)));
       const [redeemed, ...others] = racing.filter(({ status }) => status === 200);
       expect(others).to.deep.equal([]);

@@ -5,7 +5,7 @@ import { advanceClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
 import { callTool, isAccepted } from '../support/mcp.ts';
 import { refresh, type TokenResponse } from '../support/oauth.ts';
-import { useSystem } from '../support/system.ts';
+import { untilReady, useSystem } from '../support/system.ts';
 
 describe('A stalled store', () => {
   const system = useSystem({ store: 'redis' });
@@ -17,6 +17,7 @@ describe('A stalled store', () => {
       return await run();
     } finally {
       system().signalStore('SIGCONT');
+      await untilReady(system());
     }
   }
 

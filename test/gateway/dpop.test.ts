@@ -247,6 +247,7 @@ describe('DPoP at the resource server', () => {
   });
 
   it('the server refuses a replayed proof for as long as its iat is valid', async () => {
+    freezeClock();
     const dpop = await createProof(
       connection.key,
       { url: connector.link, token: connection.accessToken },

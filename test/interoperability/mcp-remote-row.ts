@@ -174,6 +174,7 @@ async function listTools(
     throw new Error(`mcp-remote printed: ${output}`, { cause: error });
   } finally {
     program.kill();
+    await until('mcp-remote to end', () => ended);
     await rm(folder, { recursive: true, force: true });
   }
 }

@@ -20,7 +20,7 @@ const CLIENTS = 2;
 const LISTENERS = 2;
 const TOOL = 'whoami';
 /** Longer than a balancer needs to see that a process is not ready. */
-const DRAIN_SECONDS = 1;
+const DRAIN_SECONDS = 3;
 
 /** A client that opens a stream of notifications again whenever it ends. */
 async function startListener({ link, accessToken }: Connection) {

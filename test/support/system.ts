@@ -11,6 +11,7 @@ import { restoreClock } from './clock.ts';
 import { freePorts } from './free-ports.ts';
 import { startRedis } from './redis-server.ts';
 import { waitForStore } from './scale-out/patient-timeouts.ts';
+import { until } from './until.ts';
 
 export const STORES = ['sqlite', 'redis'] as const;
 export type StoreKind = (typeof STORES)[number];
@@ -156,6 +157,11 @@ export function useSystem(options: SystemOptions = {}): () => System {
     if (!system) throw new Error('the system runs only during tests');
     return system;
   };
+}
+
+/** After its store was stopped. Until a command succeeds, each one has little time. */
+export async function untilReady({ auth }: Pick<System, 'auth'>): Promise<void> {
+  await until('the store to answer', async () => (await fetch(`${auth}/readyz`)).status === 200);
 }
 
 /** Runs the same tests on every store, which a busy machine may delay: tests of outages start their own system. */

@@ -58,7 +58,10 @@ onEachStore('A running system that proves its audit log', (system) => {
     const items = await checkpointsOf(system());
     const numbers = items.map((item) => Number(item['checkpoint']));
     expect(numbers).to.deep.equal(numbers.map((_, index) => index + 1));
-    expect(await verify(system())).to.deep.include({ ok: true, checkpoints: numbers.length });
+    const found = (await verify(system())) as { ok: boolean; checkpoints: number };
+    expect(found.ok).to.equal(true);
+    // The system may make another one meanwhile.
+    expect(found.checkpoints).to.be.within(numbers.length, numbers.length + 1);
   });
 
   it('PRV-04 forgetting an account deletes where its calls came from, and the log stays verifiable', async () => {

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { decodeJwt, type JWTPayload } from 'jose';
 import { until } from '../../support/until.ts';
 import { createConnector } from '../../support/management-api.ts';
-import { advanceClock } from '../../support/clock.ts';
+import { advanceClock, freezeClock } from '../../support/clock.ts';
 import { connect } from '../../support/connection.ts';
 import { call, callTool, isAccepted } from '../../support/mcp.ts';
 import { openSystemStore } from '../../support/system-store.ts';
@@ -58,6 +58,7 @@ onEachStore('A rejected minted token', (system) => {
   });
 
   it('a token is accepted until it expires, and rejected from then on', async () => {
+    freezeClock();
     const { id, token } = await mint(system(), { expiresIn: '1h' });
     advanceClock(3600 - 5);
     expect(await isAccepted(addressOf(system()), token)).to.equal(true);

@@ -2,6 +2,7 @@ import { assert, expect } from 'chai';
 import { advanceClock } from '../../support/clock.ts';
 import { callTool, isAccepted } from '../../support/mcp.ts';
 import { useSystem } from '../../support/system.ts';
+import { until } from '../../support/until.ts';
 import { addressOf, askRaw, mint } from './minting.ts';
 
 describe('Minted tokens while the store is unavailable', () => {
@@ -35,7 +36,7 @@ describe('Minted tokens while the store is unavailable', () => {
       system().signalStore('SIGCONT');
     }
     for (const { token } of [known, unread])
-      expect(await isAccepted(addressOf(system()), token)).to.equal(true);
+      await until('the token to be accepted', () => isAccepted(addressOf(system()), token));
   });
 
   it('calls with the level full fail, because they cannot be audited', async () => {

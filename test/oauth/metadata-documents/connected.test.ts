@@ -6,6 +6,7 @@ import { connect, type Connection, obtainCode, redeem } from '../../support/conn
 import { isConsentPage, describePage, openBrowser, requirePage } from '../../support/browser.ts';
 import { advanceClock } from '../../support/clock.ts';
 import { authorizeUrl, refresh, requestToken, type TokenResponse } from '../../support/oauth.ts';
+import { untilReady } from '../../support/system.ts';
 import { postToken } from '../../support/token-endpoints.ts';
 import { answerWith, hangUp, publish } from './document-host.ts';
 import { usePublishing } from './publishing.ts';
@@ -140,6 +141,7 @@ describe('connected clients with a metadata document while the store stalls', ()
         stalled = await refreshAgain(connection);
       } finally {
         system.signalStore('SIGCONT');
+        await untilReady(system);
       }
       expect([stalled.status, stalled.body.error]).to.deep.equal([503, 'temporarily_unavailable']);
       expect(stalled.headers.get('retry-after')).to.match(/^\d+$/);
@@ -165,6 +167,7 @@ describe('connected clients with a metadata document while the store stalls', ()
       expect(failure).to.be.instanceOf(StoreUnavailable);
     } finally {
       system.signalStore('SIGCONT');
+      await untilReady(system);
     }
   });
 
@@ -177,6 +180,7 @@ describe('connected clients with a metadata document while the store stalls', ()
       stalled = await redeem(code);
     } finally {
       system.signalStore('SIGCONT');
+      await untilReady(system);
     }
     expect([stalled.status, stalled.body.error]).to.deep.equal([503, 'temporarily_unavailable']);
     expect((await redeem(code)).status).to.equal(200);

@@ -3,7 +3,7 @@ import { startGatehouse } from '../../../src/server.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
 import { freePorts } from '../free-ports.ts';
 import { rawRequest } from '../raw-request.ts';
-import { startGatehouseProcess } from '../scale-out/gatehouse-process.ts';
+import { PATIENT_STORE, startGatehouseProcess } from '../scale-out/gatehouse-process.ts';
 import { type RedisProxy, startRedisProxy } from './redis-proxy.ts';
 import { commandOf } from './stalls.ts';
 
@@ -26,7 +26,9 @@ export async function startDisposableProcess(
 ): Promise<Disposable> {
   const proxy = await startRedisProxy(redis);
   try {
-    const { kill, ports } = await startGatehouseProcess(joining(environment, proxy));
+    const { kill, ports } = await startGatehouseProcess(joining(environment, proxy), [
+      PATIENT_STORE,
+    ]);
     const close = async () => {
       await kill();
       await proxy.close();

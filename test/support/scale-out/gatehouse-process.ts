@@ -39,6 +39,8 @@ const CLOCK = join(import.meta.dirname, 'process-clock.ts');
 const MEMORY = join(import.meta.dirname, 'process-memory.ts');
 /** Raises the timeouts of the store. */
 export const PATIENT_STORE = join(import.meta.dirname, 'patient-store.ts');
+/** Doubles them. */
+export const SLOWER_STORE = join(import.meta.dirname, 'slower-store.ts');
 const START_TIMEOUT_SECONDS = 60;
 const STARTED = / is running\.$/m;
 const MAX_OUTPUT_CHARACTERS = 20_000;

@@ -34,6 +34,8 @@ export type ProcessesOptions = SystemOptions & {
   kinds?: readonly Record<string, string>[];
   /** Keeps the timeouts of the store. Without it a slow machine is never an outage. */
   keepsStoreTimeouts?: boolean;
+  /** What the processes load first, in place of a patient store. */
+  imports?: readonly string[];
   /** Starts instances in the process of the test. The long run starts processes always. */
   inThisProcess?: boolean;
 };
@@ -57,7 +59,7 @@ export async function startProcesses(options: ProcessesOptions = {}): Promise<Pr
   };
   const inThisProcess = options.inThisProcess === true && !SOAK;
   const restoreTimeouts = inThisProcess && !keepsStoreTimeouts ? waitForStore() : () => undefined;
-  const imports = keepsStoreTimeouts ? [] : [PATIENT_STORE];
+  const imports = options.imports ?? (keepsStoreTimeouts ? [] : [PATIENT_STORE]);
   const { started, add, readyPorts } = startingProcesses(environment, (own) =>
     inThisProcess ? startGatehouseInstance(own) : startGatehouseProcess(own, imports),
   );
