@@ -79,7 +79,9 @@ try {
   const outcomes: Outcome[] = [];
   if (together.length > 0) {
     console.log(`${counted(together)}, ${jobs} at a time`);
-    const run = () => runMocha(together, ['--parallel', `--jobs=${jobs}`], PARALLEL_FLAGS);
+    // With one job, mocha would not load modules with a top-level await in its parallel mode.
+    const options = jobs > 1 ? ['--parallel', `--jobs=${jobs}`] : [];
+    const run = () => runMocha(together, options, PARALLEL_FLAGS);
     outcomes.push(
       await (together.some((file) => imports(file, 'chromium.ts')) ? withChromium(run) : run()),
     );

@@ -100,7 +100,7 @@ describe('Attacks on workloads', () => {
     );
   });
 
-  const GITHUB: [what: string, changed: Members, words: RegExp][] = [
+  const GITHUB: [what: string, changed: Members | (() => Members), words: RegExp][] = [
     ['an owner of the same name', { repository_owner_id: '999' }, /repository_owner_id/],
     ['another repository of the owner', { repository_id: '999' }, /claim repository_id/],
     ['another branch', { ref: 'refs/heads/main2' }, /claim ref does not match the rule deploy/],
@@ -108,12 +108,19 @@ describe('Attacks on workloads', () => {
     ['a tag', { ref: 'refs/tags/main', ref_type: 'tag' }, /claim ref/],
     ['a pull request', { event_name: 'pull_request_target' }, /claim event_name/],
     ['another audience', { aud: 'https://github.com/acme' }, /its only aud must be/],
-    ['a clock two minutes ahead', { iat: Math.floor(Date.now() / 1000) + 120 }, /not valid yet/],
+    [
+      'a clock two minutes ahead',
+      () => ({ iat: Math.floor(Date.now() / 1000) + 120 }),
+      /not valid yet/,
+    ],
   ];
   for (const [what, changed, words] of GITHUB)
     it(`WIF-17 a job of GitHub Actions with ${what} gets nothing`, async () => {
       const before = await rules();
-      const { status, body } = await fromGithub({ sub: 'repo:attacker', ...changed });
+      const { status, body } = await fromGithub({
+        sub: 'repo:attacker',
+        ...(typeof changed === 'function' ? changed() : changed),
+      });
       expect([status, body['error']]).to.deep.equal([400, 'invalid_grant']);
       expect(body['error_description']).to.match(words);
       expect(await rules()).to.deep.equal(before);
