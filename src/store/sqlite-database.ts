@@ -67,9 +67,25 @@ export function openDatabase(
   chmodSync(file, 0o600);
   const db = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
   if (isExclusive) lockOut(db);
-  db.exec(SCHEMA);
+  prepareFile(db);
   db.exec(`PRAGMA busy_timeout = ${BLOCKING_TIMEOUT_MS}`);
   return db;
+}
+
+/** Of several processes that open a new file at the same time, SQLite refuses some at once, whatever the timeout. */
+function prepareFile(db: DatabaseSync): void {
+  const end = performance.now() + BUSY_TIMEOUT_MS;
+  for (;;) {
+    try {
+      return db.exec(SCHEMA);
+    } catch (error) {
+      if (!isBusy(error) || performance.now() > end) {
+        db.close();
+        throw error;
+      }
+    }
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, RETRY_DELAY_MS);
+  }
 }
 
 /** With a write-ahead log, an exclusive lock is held as long as the file is open, and no other connection may be open. */

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { createInterface } from 'node:readline';
+import { Worker } from 'node:worker_threads';
 import { MEMBERS_PER_PAGE } from '../../src/store/byte-store.ts';
 import { openStore } from '../../src/store/open.ts';
 import { openSqlite } from '../../src/store/sqlite.ts';
@@ -281,6 +282,16 @@ describe('The store on SQLite', () => {
     const store = await openStore(address, { secret, dataDir });
     assert.equal((await store.get('count:shared'))?.value, 200);
     await store.close();
+  });
+
+  it('several processes can open a new file at the same moment', async () => {
+    const script = join(import.meta.dirname, 'opening-thread.ts');
+    const counters = new SharedArrayBuffer(8);
+    const workerData = { folder: folder(), counters, threads: 4, files: 50 };
+    const threads = Array.from({ length: workerData.threads }, () => {
+      return new Worker(script, { workerData });
+    });
+    await Promise.all(threads.map((thread) => once(thread, 'exit')));
   });
 
   it('a completed write survives the process being killed', async () => {
