@@ -232,7 +232,9 @@ describe("doctor's check of the MCP server", () => {
     const server = await listenOnLoopback(createServer(() => undefined));
     const findings = await check(`${server.origin}/mcp`, {}, 200);
     await server.stop();
-    expect(findings.map(({ what }) => what)).to.deep.equal(['the check did not finish in time']);
+    // The check of the records has the same name and limit.
+    const finding = findings.find(({ about }) => about === 'the MCP server');
+    expect(finding?.what).to.equal('the check did not finish in time');
   });
 
   it('SUP-08 the command reads the signing key from a SQLite store, and exits with 1 for a warning', async function checkSqlite() {

@@ -159,7 +159,7 @@ describe('The ten questions of a help desk', () => {
           const shown = await asked.text();
           return answer.every((part) => part.test(shown)) && shown;
         },
-        5,
+        20,
       ).catch(() => asked.text());
       for (const part of answer) expect(text).to.match(part);
       expect(asked.clicks).to.be.at.most(MOST);

@@ -23,6 +23,8 @@ class Visitor {
   /** Clicks what has this visible name, within the smallest part of the page that also shows `beside`. */
   async click(role: 'link' | 'button', name: string, beside?: string): Promise<void> {
     await this.#find(this.#page.getByRole(role, { name, exact: true }), beside).click();
+    // A click ends when the next page begins to arrive.
+    await this.#page.waitForLoadState('domcontentloaded');
     this.steps += 1;
   }
 

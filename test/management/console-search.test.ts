@@ -54,7 +54,9 @@ describe('the search of the lists in the console and the API', () => {
     const { html } = await open(browser, '/search?q=hopper');
     expect(html).to.match(/<title>Search: hopper /);
     const sections = [...html.matchAll(/id="found-(\w+)"/g)].map(([, name]) => name);
-    expect(sections).to.deep.equal(['accounts', 'grants', 'clients', 'connectors']);
+    // The attempt of the app is written when it rests.
+    const written = sections.filter((name) => name !== 'attempts');
+    expect(written).to.deep.equal(['accounts', 'grants', 'clients', 'connectors']);
   });
 
   it('apps of one name differ by who connected them, in the list, in the search and on their pages', async () => {

@@ -19,7 +19,7 @@ import {
 type Line = { msg?: string; reason?: string };
 
 /** The exporter tries again until then, and says why only afterwards. */
-const RETRYING_MS = '1000';
+const RETRYING_MS = '3000';
 
 describe('TRC-05 Trace export to a faulty collector', () => {
   let warnings: readonly Line[] = [];
@@ -102,7 +102,7 @@ describe('TRC-05 Trace export to a faulty collector', () => {
     await start({
       OTEL_BSP_MAX_QUEUE_SIZE: '10',
       OTEL_BSP_MAX_EXPORT_BATCH_SIZE: '5',
-      OTEL_EXPORTER_OTLP_TIMEOUT: '4000',
+      OTEL_EXPORTER_OTLP_TIMEOUT: '20000',
     });
     await ask();
     await until('an export that hangs', () => collector.requests.length > 0);

@@ -15,7 +15,7 @@ import {
 import { useUpstream } from '../support/upstream/system.ts';
 
 describe('Metrics of the upstream MCP server', () => {
-  const behind = useUpstream(startScriptedUpstream, { settings: { timeout: '1s', silence: '1m' } });
+  const behind = useUpstream(startScriptedUpstream, { settings: { timeout: '5s', silence: '1m' } });
   afterEach(() => behind().upstream.respondWith(echo));
   const read = async (name: string, labels = {}) =>
     sumOf(await readMetrics(behind().system), name, { ...labels });
