@@ -5,10 +5,11 @@ import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
 import { revoke } from '../support/faults/load.ts';
 import type { ProxiedSystem } from '../support/faults/proxied-system.ts';
-import { atEachCommand, type Prepare, sendStalled, untilReady } from '../support/faults/stalls.ts';
+import { atEachCommand, type Prepare, sendStalled } from '../support/faults/stalls.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
 import { multiplyStoreTimeouts } from '../support/scale-out/patient-timeouts.ts';
+import { untilReady } from '../support/system.ts';
 
 const COMMIT = 'evalsha grant';
 const CACHE_SECONDS = 10;
@@ -34,7 +35,7 @@ describe('A request during which Redis stalls', () => {
       if (late === undefined) return void expect(status).to.equal(200);
       expect(status, late).to.be.oneOf([200, 503]);
       stalled.push(late);
-      await untilReady(proxied);
+      await untilReady(proxied.system);
       await retry(status, late);
       await expectAfter(proxied, late);
     });

@@ -49,17 +49,12 @@ describe('A complete MCP server in the conformance suite', () => {
 
   for (const { revision, options, passes } of REVISIONS) {
     it(`the server passes every check behind Gatehouse at revision ${revision}`, async () => {
-      let found: Awaited<ReturnType<typeof runServer>> = [];
-      const isPassed = () =>
-        failed(found).length === 0 && passed(found).filter(isRequired).length === passes;
-      // The suite waits for half a second at some points, for which a busy machine may hold this process up.
-      for (let run = 0; run < 3 && !isPassed(); run += 1)
-        found = await runServer(proxy.url, options);
+      const found = await runServer(proxy.url, options);
       expect(failed(found)).to.deep.equal([]);
       expect(passed(found).filter(isRequired)).to.have.lengthOf(passes);
       if (found.some(({ scenario }) => TASKS.test(scenario)))
         expect(passed(found)).to.include.members(WITHOUT_TASKS);
-    }).timeout(180_000);
+    });
 
     if (SOAK)
       it(`the server passes the same checks without Gatehouse at revision ${revision}`, async () => {

@@ -1,6 +1,5 @@
 // Redis stalls at each store command of a request in turn, and executes the command later.
 import { isWrittenAnyTime } from '../stored-keys.ts';
-import { until } from '../until.ts';
 import { type ProxiedSystem, startProxiedSystem } from './proxied-system.ts';
 import type { Command } from './redis-proxy.ts';
 
@@ -77,8 +76,4 @@ async function findPoints(proxied: ProxiedSystem, prepare: Prepare): Promise<Poi
     command,
     before: commands.slice(0, n).filter((other) => other === command).length,
   }));
-}
-
-export async function untilReady({ system }: ProxiedSystem): Promise<void> {
-  await until('Redis to work again', async () => (await fetch(`${system.auth}/readyz`)).ok);
 }
