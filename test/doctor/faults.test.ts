@@ -55,6 +55,23 @@ describe('an examination by doctor', () => {
     expect(findings.filter(({ outcome }) => outcome !== 'ok')).to.deep.equal([]);
   });
 
+  it('a stream that arrives as a whole once is read again, because the machine may be busy', async () => {
+    const { resource } = good.proxies;
+    let kept = 0;
+    resource.misbehave({
+      buffers: true,
+      outward({ headers }) {
+        if (!headers['content-type']?.startsWith('text/event-stream')) return;
+        kept += 1;
+        resource.behave();
+      },
+    });
+    const findings = await good.examine();
+    await repair();
+    expect(kept).to.equal(1);
+    expect(findings.filter(({ outcome }) => outcome !== 'ok')).to.deep.equal([]);
+  });
+
   for (const [n, faults] of groupFaults(FAULTS).entries())
     describe(`of a deployment with several faults (${n + 1})`, () => {
       let reported: Finding[];
