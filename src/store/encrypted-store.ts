@@ -11,7 +11,8 @@ import {
   type NumberedBytes,
   type PlaceRange,
 } from './byte-store.ts';
-import { createTimeout, LAST_REPLY_MS, STORE_TIMEOUTS, type WithTimeout } from './timeout.ts';
+import { LAST_REPLY_MS } from '../overdue.ts';
+import { createTimeout, STORE_TIMEOUTS, type WithTimeout } from './timeout.ts';
 import type { Encryption } from './encryption.ts';
 import {
   type Change,
@@ -176,7 +177,9 @@ async function update<T>(
     if (stored === true) return after;
     found = decryptOrThrow<T>(encryption, name, stored);
   }
-  throw new StoreUnavailable(new Error('too many concurrent writers of one key'));
+  const why =
+    performance.now() > end ? 'the update timed out' : 'too many concurrent writers of one key';
+  throw new StoreUnavailable(new Error(why));
 }
 
 /** The place that a member of a set is encrypted for. */

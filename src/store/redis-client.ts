@@ -5,7 +5,8 @@ import type { HostPort, StoreAddress } from '../settings/addresses.ts';
 import { tlsFault } from '../tls-errors.ts';
 import { isRefusal, redisFault, refusedDatabase } from './redis-errors.ts';
 import type { StoreLogger } from './store.ts';
-import { STORE_TIMEOUTS, type StoreTimeouts, whenOverdue } from './timeout.ts';
+import { whenOverdue } from '../overdue.ts';
+import { STORE_TIMEOUTS, type StoreTimeouts } from './timeout.ts';
 
 export type RedisClient = Redis | Cluster;
 export type RedisAddress = Exclude<StoreAddress, { kind: 'sqlite' }>;

@@ -1,3 +1,4 @@
+import { whenOverdue } from '../overdue.ts';
 import { StoreFull, StoreUnavailable } from './store.ts';
 
 /** In milliseconds. */
@@ -25,22 +26,6 @@ export const STORE_TIMEOUTS: StoreTimeouts = {
   silence: 3000,
   replication: 300,
 };
-
-/** A timer that comes later shows that the process was held up: the command may have left it only now. */
-const LATE_MS = 50;
-/** For the reply to a command that left the process when its time was over. */
-export const LAST_REPLY_MS = 200;
-
-/** Calls `fail` when the time is over, but not because the process was busy. `fail` may be called after the timer was cleared. */
-export function whenOverdue(fail: () => void, milliseconds: number): NodeJS.Timeout {
-  const due = performance.now() + milliseconds;
-  // A reply may have arrived that is not read yet. Immediates run after it is read.
-  const failUnlessRead = () => setImmediate(fail);
-  return setTimeout(() => {
-    if (performance.now() - due < LATE_MS) failUnlessRead();
-    else setTimeout(failUnlessRead, LAST_REPLY_MS);
-  }, milliseconds);
-}
 
 /** Rejects with StoreUnavailable if `command` fails or times out. A command that timed out may still be executed. */
 export type WithTimeout = <R>(command: Promise<R>, milliseconds?: number) => Promise<R>;

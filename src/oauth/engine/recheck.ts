@@ -24,7 +24,7 @@ import type { Metrics } from '../../observability/metrics.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { isSameIssuer } from '../../settings/value-types.ts';
 import { StoreUnavailable } from '../../store/store.ts';
-import { whenOverdue } from '../../store/timeout.ts';
+import { whenOverdue } from '../../overdue.ts';
 import { invalidGrant, temporarilyUnavailable } from './errors.ts';
 import type { TokenPolicy } from './resource-indicators.ts';
 
