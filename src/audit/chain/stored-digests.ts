@@ -14,10 +14,13 @@ export type StoredDigests = {
   lost: WrittenItem | undefined;
   add(number: number, stored: StoredDigest): void;
   get(number: number): StoredDigest | undefined;
+  /** Those up to a number are covered by a checkpoint, and of no use any more. */
+  dropUpTo(number: number): void;
   clear(): void;
 };
 
-const MAX_DIGESTS = 5000;
+/** About 5 MB. More than a busy process stores between two looks at what a checkpoint is to cover. */
+const MAX_DIGESTS = 20_000;
 
 export function openStoredDigests(): StoredDigests {
   const digests = new Map<number, StoredDigest>();
@@ -25,11 +28,14 @@ export function openStoredDigests(): StoredDigests {
     isUsed: false,
     lost: undefined,
     add(number, stored) {
-      // A checkpoint covers fewer, so that the oldest ones are of no use then.
       if (digests.size >= MAX_DIGESTS) digests.clear();
       digests.set(number, stored);
     },
     get: (number) => digests.get(number),
+    dropUpTo(number) {
+      // The order is that of adding: writes may end in another one.
+      for (const each of digests.keys()) if (each <= number) digests.delete(each);
+    },
     clear: () => digests.clear(),
   };
 }
