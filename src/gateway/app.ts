@@ -1,5 +1,4 @@
 import { Router } from '@koa/router';
-import type { JWTVerifyGetKey } from 'jose';
 import type Koa from 'koa';
 import { type Connector, isPaused } from '../links/connector.ts';
 import { allowAnyOrigin, requireAllowedOrigin } from '../http/cors.ts';
@@ -9,6 +8,7 @@ import { createHost, respondWithText } from '../http/host.ts';
 import { PROBE_PURPOSE } from '../http/proxy-probe.ts';
 import { requestContext } from '../http/request-context.ts';
 import { keyRing } from '../keys/key-ring.ts';
+import type { VerificationKeys } from '../keys/signing-keys.ts';
 import type { Services } from '../services.ts';
 import type { Settings } from '../settings/settings.ts';
 import { findUpstream, type LeadsToUpstream } from '../settings/upstreams.ts';
@@ -35,7 +35,7 @@ export type ResourceServer = {
 export async function resourceServer(
   settings: Settings,
   services: Services,
-  verificationKeys: JWTVerifyGetKey,
+  verificationKeys: VerificationKeys,
 ): Promise<ResourceServer> {
   const { pages, rateLimits, now } = services;
   const { authUrl, resourceUrl, upstreams } = settings;

@@ -20,7 +20,7 @@ import { HttpError, tooManyRequests, unavailable } from '../http/errors.ts';
 import type { RateLimit } from '../http/rate-limits.ts';
 import { requestContext } from '../http/request-context.ts';
 import { isKeySetError } from '../keys/remote-keys.ts';
-import { SIGNING_ALGORITHM } from '../keys/signing-keys.ts';
+import { SIGNING_ALGORITHM, type VerificationKeys } from '../keys/signing-keys.ts';
 import { lruCache } from '../lru-cache.ts';
 import { type MintedToken, mintedAudience } from '../links/minted-tokens.ts';
 import { isAtLeast, isLevel, type Level, lowest } from '../permission-levels.ts';
@@ -180,15 +180,21 @@ type PresentedToken = { token?: string; isPresent: boolean; scheme: Scheme };
 
 /** The token of the `Authorization` header (RFC 6750 section 2.1). `isPresent` is false for any other scheme. */
 export function presentedToken({ headers }: Pick<IncomingMessage, 'headers'>): PresentedToken {
-  const [, scheme, rest = ''] =
-    /^(bearer|dpop)(?: (.*))?$/i.exec(headers.authorization ?? '') ?? [];
-  const token = rest.trim();
-  return {
-    isPresent: scheme !== undefined,
-    scheme: scheme?.toLowerCase() === 'dpop' ? 'DPoP' : 'Bearer',
-    ...(token && token.length <= MAX_TOKEN_LENGTH ? { token } : {}),
-  };
+  const { authorization = '' } = headers;
+  const space = authorization.indexOf(' ');
+  const name = space < 0 ? authorization : authorization.slice(0, space);
+  const scheme = SCHEMES.get(name.toLowerCase());
+  if (!scheme) return { isPresent: false, scheme: 'Bearer' };
+  const token = space < 0 ? '' : authorization.slice(space).trim();
+  if (token === '' || token.length > MAX_TOKEN_LENGTH) return { isPresent: true, scheme };
+  return { isPresent: true, scheme, token };
 }
+
+/** By their names in lower case (RFC 9110 section 11.1). */
+const SCHEMES: ReadonlyMap<string, Scheme> = new Map([
+  ['bearer', 'Bearer'],
+  ['dpop', 'DPoP'],
+]);
 
 async function callerOf(
   { addresses, settings, records, verifyToken, now }: Authentication,
@@ -209,8 +215,16 @@ async function callerOf(
   if (grant?.machine && grant.grant.exp <= now()) return 'ended';
   const workload = workloadOf(settings, claims, connector, now());
   if (workload === 'ended') return 'ended';
-  return decide(settings, connector, claims, { grant, account, workload });
+  const from = [settings, connector, grant, account, workload];
+  const last = decided.get(verified);
+  if (last?.from.every((each, index) => each === from[index])) return last.caller;
+  const caller = decide(settings, connector, claims, { grant, account, workload });
+  if (typeof caller !== 'string') decided.set(verified, { from, caller });
+  return caller;
 }
+
+/** By verified token: the caller, and from which records and settings it was decided. It holds as long as these are the same objects. */
+const decided = new WeakMap<JWTPayload, { from: readonly unknown[]; caller: Caller }>();
 
 /** What a verified token says. */
 type Claims = Pick<Caller, 'accountId' | 'clientId' | 'tokenId' | 'keyThumbprint' | 'subject'> & {
@@ -264,7 +278,7 @@ function workloadOf(
   return ruleInForce(authorization.trustedIssuers, accountId, { connector, now }) ?? 'ended';
 }
 
-/** Decides by the current records and settings what the bearer of a verified token may do. Never cached. */
+/** Decides by the current records and settings what the bearer of a verified token may do. Pure: no I/O, no clock. */
 export function decide(
   settings: Authentication['settings'],
   connector: Connector,
@@ -359,13 +373,19 @@ export type VerifyToken = (token: string, audience: string) => Promise<JWTPayloa
 
 export type VerifyOptions = {
   issuer: string;
-  verificationKeys: JWTVerifyGetKey;
+  verificationKeys: VerificationKeys;
   /** Seconds since the epoch. */
   now: () => number;
 };
 
 type Key = Awaited<ReturnType<JWTVerifyGetKey>>;
-type Verified = { claims: JWTPayload; header: JWTHeaderParameters; key: Key };
+/** `version` of the keys with which it was last found valid. */
+type Verified = {
+  claims: JWTPayload;
+  header: JWTHeaderParameters;
+  key: Key;
+  version?: object | undefined;
+};
 
 /** About 2 kB each. Looked up by the token itself, because a digest takes longer than the other checks. */
 const MAX_CACHED_TOKENS = 10_000;
@@ -379,9 +399,10 @@ export function tokenVerifier(options: VerifyOptions): VerifyToken {
   return async function verifyToken(token, audience) {
     try {
       const found = cached.get(token);
-      const verified =
-        found && (await isStillValid(options, found)) ? found : await verify(options, token);
-      if (verified !== found) cached.set(token, verified);
+      const version = options.verificationKeys.version?.();
+      if (found && (await isStillValid(options, found, version))) return claimsFor(found, audience);
+      const verified = { ...(await verify(options, token)), version };
+      cached.set(token, verified);
       return claimsFor(verified, audience);
     } catch (error) {
       cached.delete(token);
@@ -408,13 +429,25 @@ async function verify(
   return { claims: payload, header: protectedHeader, key };
 }
 
-/** Compares key objects: a removed key is not found, and a new key with the same id is another object. */
-async function isStillValid(
+function isStillValid(
   { verificationKeys, now }: VerifyOptions,
-  { claims, header, key }: Verified,
+  verified: Verified,
+  version: object | undefined,
+): boolean | Promise<boolean> {
+  if ((verified.claims.exp ?? 0) <= Math.floor(now())) return false;
+  if (version !== undefined && verified.version === version) return true;
+  return hasKey(verificationKeys, verified, version);
+}
+
+/** Compares key objects: a removed key is not found, and a new key with the same id is another object. */
+async function hasKey(
+  verificationKeys: VerificationKeys,
+  verified: Verified,
+  version: object | undefined,
 ): Promise<boolean> {
-  if ((claims.exp ?? 0) <= Math.floor(now())) return false;
-  return (await verificationKeys(header, EMPTY_JWS)) === key;
+  if ((await verificationKeys(verified.header, EMPTY_JWS)) !== verified.key) return false;
+  verified.version = version;
+  return true;
 }
 
 /** Key sets read the header only. */

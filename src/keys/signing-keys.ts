@@ -176,6 +176,9 @@ export async function createSigningKey(): Promise<SigningKey['jwk']> {
   return { ...jwk, kid: await calculateJwkThumbprint(jwk), alg: SIGNING_ALGORITHM, use: 'sig' };
 }
 
+/** `version` is another object when other keys are published. Without it, only a search tells. */
+export type VerificationKeys = JWTVerifyGetKey & { version?: () => object };
+
 /** The signing keys in memory, kept up to date. */
 export type SigningKeyRing = {
   all: () => readonly SigningKey[];
@@ -183,7 +186,7 @@ export type SigningKeyRing = {
   current: () => SigningKey;
   publicJwks: () => { keys: JWK[] };
   /** Finds a verification key among the keys published at the time of the call. */
-  verificationKeys: JWTVerifyGetKey;
+  verificationKeys: VerificationKeys;
   /** The listener is called after the set of keys changed, until the returned function is called. */
   onChange: (listener: () => void) => () => void;
   close: () => void;
@@ -234,20 +237,22 @@ export async function openSigningKeyRing(
  * Keeps the imported keys until the set of published keys changes, because importing a key costs more than verifying. The set is computed
  * after a reload and once a second, because keys expire.
  */
-function cachedJwks(all: () => readonly SigningKey[], now: () => number): JWTVerifyGetKey {
+function cachedJwks(all: () => readonly SigningKey[], now: () => number): VerificationKeys {
   let seen: { keys: readonly SigningKey[]; second: number } | undefined;
   let ids: string | undefined;
   let keySet = createLocalJWKSet({ keys: [] });
-  return (header, token) => {
+  const current = () => {
     const keys = all();
     const second = Math.floor(now());
     if (seen?.keys !== keys || seen.second !== second) {
       const published = publicJwks(keys, now());
-      const current = published.keys.map(({ kid }) => kid).join(' ');
-      if (current !== ids) keySet = createLocalJWKSet(published);
-      ids = current;
+      const publishedIds = published.keys.map(({ kid }) => kid).join(' ');
+      if (publishedIds !== ids) keySet = createLocalJWKSet(published);
+      ids = publishedIds;
       seen = { keys, second };
     }
-    return keySet(header, token);
+    return keySet;
   };
+  const find: JWTVerifyGetKey = (header, token) => current()(header, token);
+  return Object.assign(find, { version: current });
 }

@@ -40,25 +40,32 @@ export function callerHeaders(
   options: CallerHeaderOptions,
 ): (caller: Caller) => Promise<Record<string, string>> {
   const cache = lruCache<Signed>(MAX_CACHED);
+  const lasting = new WeakMap<Caller, Signed & { headers: Record<string, string> }>();
   return async function headersOf(caller) {
     const now = options.now();
     const key = options.signingKey();
+    const { kid } = key.jwk;
+    const last = lasting.get(caller);
+    if (last && isReusable(last, kid, now)) return last.headers;
     const claims = claimsOf(options, caller);
-    const name = JSON.stringify([key.jwk.kid, claims]);
+    const name = JSON.stringify([kid, claims]);
     const known = cache.get(name);
     const signed =
-      known && isReusable(known, now)
+      known && isReusable(known, kid, now)
         ? known
-        : { text: await sign(options, key, claims, Math.floor(now)), signedAt: now };
+        : { text: await sign(options, key, claims, Math.floor(now)), kid, signedAt: now };
     if (signed !== known) cache.set(name, signed);
-    return { ...plainHeaders(options.headers, claims), [CALLER_HEADER]: signed.text };
+    const headers = { ...plainHeaders(options.headers, claims), [CALLER_HEADER]: signed.text };
+    lasting.set(caller, { ...signed, headers });
+    return headers;
   };
 }
 
-type Signed = { text: string; signedAt: number };
+type Signed = { text: string; kid: string; signedAt: number };
 
-function isReusable({ signedAt }: Signed, now: number): boolean {
-  return now - signedAt >= 0 && now - signedAt < REUSE_SECONDS;
+function isReusable(signed: Signed, kid: string, now: number): boolean {
+  const age = now - signed.signedAt;
+  return signed.kid === kid && age >= 0 && age < REUSE_SECONDS;
 }
 
 /** The claims of the JWT besides those about the JWT itself. */
