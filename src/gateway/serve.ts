@@ -1,6 +1,7 @@
 // The steps of a call, from top to bottom.
 import { type Connector, connectorState } from '../links/connector.ts';
 import { clientGone, HttpError } from '../http/errors.ts';
+import { whenClosed } from '../http/request-context.ts';
 import { membersOf } from '../json-values.ts';
 import { recordLastUse } from '../links/minted-tokens.ts';
 import { highestLevelIn, isAtLeast } from '../permission-levels.ts';
@@ -53,7 +54,7 @@ export type Gateway = {
 
 /** Resolves when the response is complete or its stream has begun. Throws HttpError before. */
 export async function serve(gateway: Gateway, started: Call): Promise<void> {
-  started.ctx.res.once('close', () => gateway.audit.end(started));
+  whenClosed(started.ctx, () => gateway.audit.end(started));
   const known = gateway.changes();
   const access = await authenticateCall(gateway, started);
   const { caller, connector, mintedToken } = access;
@@ -166,7 +167,6 @@ function openCall(
   const { ctx } = started;
   // It may have gone while it was authenticated: then no `close` would free what it gets.
   if (ctx.res.destroyed) throw clientGone();
-  Object.assign(started, access);
   const call: AuthenticatedCall = Object.assign(started, access, {
     handler,
     revalidate: () => revalidate(gateway, call),
@@ -180,7 +180,7 @@ function openCall(
     toolCalls: 0,
     required: [],
   });
-  ctx.res.once('close', () => {
+  whenClosed(ctx, () => {
     call.slot.release();
     call.hold.release();
   });

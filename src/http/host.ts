@@ -27,7 +27,7 @@ import {
   STREAM_TYPE,
 } from './proxy-probe.ts';
 import { spanIds, traceRequests } from './request-spans.ts';
-import { outcomeOf, requestContext } from './request-context.ts';
+import { outcomeOf, requestContext, whenClosed } from './request-context.ts';
 import { isWellKnown, refuseNestedWellKnown } from './well-known.ts';
 
 export type HostOptions = {
@@ -171,7 +171,7 @@ function requestLogger({ name, logger, proxies }: HostOptions): (ctx: Koa.Contex
     const request = requestContext(ctx);
     request.requestId = randomUUID().slice(-12);
     request.address = clientAddress(ctx, proxies);
-    ctx.res.once('close', () => {
+    whenClosed(ctx, () => {
       const { requestId, address, failure } = request;
       const { status, reason } = outcomeOf(ctx);
       const level = status >= 500 || failure?.cause ? 'error' : (failure?.logLevel ?? 'info');

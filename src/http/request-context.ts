@@ -43,11 +43,24 @@ export type RequestContext = {
   sentBytes?: number;
   /** The response is a stream of events whose headers were written with its status. */
   isEventStream?: boolean;
+  /** What is called when the response has ended (`whenClosed`). */
+  onClosed?: (() => void)[];
 };
 
 /** The only access to `ctx.state`, which Koa leaves untyped. Host middleware sets `requestId` and `address`. */
 export function requestContext(ctx: Pick<Koa.Context, 'state'>): RequestContext {
   return ctx.state as RequestContext;
+}
+
+/** Calls `end` when the response has ended, or its connection: one listener for all, because each of its own takes longer than most of what they do. */
+export function whenClosed(ctx: Koa.Context, end: () => void): void {
+  const context = requestContext(ctx);
+  if (context.onClosed) return void context.onClosed.push(end);
+  const ends = [end];
+  context.onClosed = ends;
+  ctx.res.once('close', () => {
+    for (const each of ends) each();
+  });
 }
 
 /** As nginx logs it: the client disconnected before the response began. */

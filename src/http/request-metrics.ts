@@ -1,7 +1,7 @@
 import type Koa from 'koa';
 import type { Metrics } from '../observability/metrics.ts';
 import { transientItems } from '../transient-items.ts';
-import { outcomeOf, requestContext } from './request-context.ts';
+import { outcomeOf, requestContext, whenClosed } from './request-context.ts';
 
 /** Counts the requests of a host when their responses end, and its open event streams. Use it once for each host. */
 export function requestCounter(host: string, metrics: Metrics): (ctx: Koa.Context) => void {
@@ -10,7 +10,7 @@ export function requestCounter(host: string, metrics: Metrics): (ctx: Koa.Contex
   return (ctx) => {
     const started = performance.now();
     const remove = open.add(ctx);
-    ctx.res.once('close', () => {
+    whenClosed(ctx, () => {
       remove();
       const seconds = isStream(ctx) ? undefined : (performance.now() - started) / 1000;
       const { status, reason } = outcomeOf(ctx);

@@ -7,7 +7,7 @@ import {
   type Traces,
   withActiveSpan,
 } from '../observability/tracing.ts';
-import { outcomeOf, requestContext } from './request-context.ts';
+import { outcomeOf, requestContext, whenClosed } from './request-context.ts';
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 const REASONS: ReadonlySet<unknown> = new Set(refusalReasons);
@@ -26,7 +26,7 @@ export function traceRequests(host: string, url: string, traces: Traces): Koa.Mi
       links: parseTraceparent(ctx.req.headers.traceparent),
     });
     requestContext(ctx).span = span;
-    ctx.res.once('close', () => finish(ctx, method, span));
+    whenClosed(ctx, () => finish(ctx, method, span));
     await withActiveSpan(span, next);
   };
 }

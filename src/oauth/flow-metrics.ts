@@ -2,6 +2,7 @@
 import type Koa from 'koa';
 import type { FlowOutcome, FlowStep } from '../observability/labels.ts';
 import type { Metrics } from '../observability/metrics.ts';
+import { whenClosed } from '../http/request-context.ts';
 import { DEVICE_PATH, ENDPOINTS } from './metadata.ts';
 import { engineRequest } from './engine/engine-request.ts';
 
@@ -9,7 +10,7 @@ import { engineRequest } from './engine/engine-request.ts';
 export function recordFlowMetrics(metrics: Metrics): Koa.Middleware {
   return function flowMetricsRecorded(ctx, next) {
     if (/^\/(oauth|interaction|device)\//.test(ctx.path))
-      ctx.res.once('close', () => record(metrics, ctx));
+      whenClosed(ctx, () => record(metrics, ctx));
     return next();
   };
 }

@@ -129,7 +129,7 @@ export function opensAllWith(
 
 /** Whether both open the same, apart from the level. */
 export function isSameSelection(one: Selection, other: Selection): boolean {
-  return selectionText(one) === selectionText(other);
+  return one === other || selectionText(one) === selectionText(other);
 }
 
 function selectionText({ lists = [], rules = [] }: Selection): string {

@@ -1,7 +1,7 @@
 // Proxies MCP requests to the operator's own MCP server. Replaces the access token by a signed header that says who calls.
 import type Koa from 'koa';
 import { HttpError, methodNotAllowed } from '../../http/errors.ts';
-import { outcomeOf } from '../../http/request-context.ts';
+import { outcomeOf, whenClosed } from '../../http/request-context.ts';
 import { upstreamFaults } from '../../observability/labels.ts';
 import type { Levels } from '../../permission-levels.ts';
 import { callerClaims } from '../../people/caller-claims.ts';
@@ -280,7 +280,7 @@ function watchFailure(
   { ctx }: AuthenticatedCall,
   discovery: ToolDiscovery,
 ): void {
-  ctx.res.once('close', () => {
+  whenClosed(ctx, () => {
     const { reason } = outcomeOf(ctx);
     const fault = upstreamFaults.find((known) => known === reason);
     if (!fault) return;
