@@ -40,6 +40,12 @@ export function forSeconds(seconds: number): () => boolean {
   return () => performance.now() < end;
 }
 
+/** A condition that holds so many times. */
+export function forCalls(calls: number): () => boolean {
+  let left = calls;
+  return () => (left -= 1) >= 0;
+}
+
 /** Describes the failures, if there are any. */
 export async function refresh(
   {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { parse, stringify } from 'yaml';
 import { freePorts } from '../../support/free-ports.ts';
 import { openClient } from '../client.ts';
-import { forSeconds } from '../load.ts';
+import { forCalls, forSeconds } from '../load.ts';
 import type { Part } from '../part.ts';
 import type { Phase } from '../progress.ts';
 import {
@@ -34,7 +34,7 @@ import { COLLECTING, measurePauses, measureStreams, type Targets } from './strea
 const FULL = {
   rounds: 5,
   turnSeconds: 0.4,
-  maxWarmUpSeconds: 4,
+  maxWarmUpCalls: 40_000,
   perSecond: 1000,
   pacedSeconds: 1,
   streams: 1000,
@@ -43,7 +43,7 @@ const FULL = {
 const QUICK: Effort = {
   rounds: 1,
   turnSeconds: 0.1,
-  maxWarmUpSeconds: 0.1,
+  maxWarmUpCalls: 100,
   perSecond: 100,
   pacedSeconds: 0.1,
   streams: 20,
@@ -55,8 +55,8 @@ type Kind = {
   name: string;
   message: object;
   connections: readonly number[];
-  /** New processes need more. */
-  warmUpSeconds: number;
+  /** Until the code that they run is compiled: it is the same work for each way, however long it takes. New processes need more. */
+  warmUpCalls: number;
   /** At a fixed rate. */
   isPaced?: true;
 };
@@ -67,26 +67,26 @@ export function callOf(name: string, argumentsOf: object): object {
 
 const smallCall = callOf('fixed', { body: 'small' });
 const FIXED: readonly Kind[] = [
-  { name: SMALL, message: smallCall, connections: [1, 16, 64], warmUpSeconds: 4 },
-  { name: SMALL, message: smallCall, connections: [16, 64], warmUpSeconds: 0, isPaced: true },
+  { name: SMALL, message: smallCall, connections: [1, 16, 64], warmUpCalls: 40_000 },
+  { name: SMALL, message: smallCall, connections: [16, 64], warmUpCalls: 0, isPaced: true },
   {
     name: LARGE,
     message: callOf('fixed', { body: 'large' }),
     connections: [16],
-    warmUpSeconds: 1,
+    warmUpCalls: 500,
   },
   {
     name: EVENT,
     message: callOf('fixed', { body: 'event' }),
     connections: [16],
-    warmUpSeconds: 1,
+    warmUpCalls: 10_000,
   },
 ];
 const SDK: Kind = {
   name: 'SDK server',
   message: callOf('member_visits', { memberId: 'M0600' }),
   connections: [16],
-  warmUpSeconds: 4,
+  warmUpCalls: 10_000,
 };
 export const FIXED_SERVER = 'test/bench/proxied/upstream.ts';
 const SDK_SERVER = 'test/bench/unprotected-server.ts';
@@ -104,15 +104,19 @@ function phaseOf({ name, isPaced }: Kind, { perSecond }: Effort): string {
 
 function expected(kind: Kind, effort: Effort): Phase {
   const turns = kind.connections.length * effort.rounds * turnSeconds(kind, effort);
-  return [phaseOf(kind, effort), 1 + WAYS.length * (warmUpSeconds(kind, effort) + turns)];
+  const warmUp = warmUpCalls(kind, effort) / CALLS_PER_SECOND;
+  return [phaseOf(kind, effort), 1 + WAYS.length * (warmUp + turns)];
 }
 
 function turnSeconds({ isPaced }: Kind, effort: Effort): number {
   return isPaced ? effort.pacedSeconds : effort.turnSeconds;
 }
 
-function warmUpSeconds({ warmUpSeconds: wanted }: Kind, { maxWarmUpSeconds }: Effort): number {
-  return Math.min(wanted, maxWarmUpSeconds);
+/** About, while the code is compiled. */
+const CALLS_PER_SECOND = 4000;
+
+function warmUpCalls({ warmUpCalls: wanted }: Kind, { maxWarmUpCalls }: Effort): number {
+  return Math.min(wanted, maxWarmUpCalls);
 }
 
 export const proxiedCalls: Part = {
@@ -207,10 +211,10 @@ async function settingsFor(place: Place, url: string): Promise<string> {
 }
 
 async function measureKind(targets: Targets, kind: Kind, effort: Effort): Promise<Measured[]> {
-  const warmUp = warmUpSeconds(kind, effort);
+  const warmUp = warmUpCalls(kind, effort);
   if (warmUp > 0)
     for (const way of WAYS)
-      await takeSaturated(targets[way], kind.message, WARM_UP_CONNECTIONS, warmUp);
+      await takeSaturated(targets[way], kind.message, WARM_UP_CONNECTIONS, forCalls(warmUp));
   const all: Measured[] = [];
   for (const connections of kind.connections) {
     const turns: Measured['turns'] = { direct: [], 'bare proxy': [], Gatehouse: [] };
@@ -229,7 +233,7 @@ function takeTurn(
   connections: number,
   { turnSeconds, pacedSeconds, perSecond }: Effort,
 ): Promise<Turn> {
-  if (!isPaced) return takeSaturated(target, message, connections, turnSeconds);
+  if (!isPaced) return takeSaturated(target, message, connections, forSeconds(turnSeconds));
   const pace = { perSecond, connections, seconds: pacedSeconds };
   return summarize([target.server], () => callAtRate(target, message, pace));
 }
@@ -239,11 +243,10 @@ export function takeSaturated(
   target: Targets[Way] & { asks?: ServerProcess },
   message: object,
   connections: number,
-  seconds: number,
+  mayStart: () => boolean,
 ): Promise<Turn> {
   const servers = [target.server, ...(target.asks ? [target.asks] : [])];
   return summarize(servers, async () => {
-    const mayStart = forSeconds(seconds);
     const calling = Array.from({ length: connections }, () => callWhile(target, message, mayStart));
     // The others must not disturb the next turn.
     await Promise.allSettled(calling);

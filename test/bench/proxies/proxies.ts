@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { freePorts } from '../../support/free-ports.ts';
 import { CADDY, NGINX, requireProgram } from '../../support/programs.ts';
 import { blockOf, readFlags, temporaryFolder, WRITE, writeBetween } from '../command.ts';
+import { forCalls, forSeconds } from '../load.ts';
 import { logProgress } from '../progress.ts';
 import { callOf, FIXED_SERVER, openTargets, takeSaturated } from '../proxied/measure.ts';
 import type { Turn } from '../proxied/report.ts';
@@ -19,19 +20,20 @@ const HELP = `npm run bench:proxies -- [flags]
   --quick  one short round: shows that all of it runs; the numbers mean little
   --write  puts the result into test/bench/README.md as well
 
-Takes about two minutes on two idle cores. Needs nginx and caddy. How it measures: test/bench/README.md.
+Takes about three minutes on two idle cores. Needs nginx and caddy. How it measures: test/bench/README.md.
 `;
 
-const FULL = { rounds: 7, turnSeconds: 0.5, warmUpSeconds: 3 };
-const QUICK: Effort = { rounds: 1, turnSeconds: 0.1, warmUpSeconds: 0.1 };
+const FULL = { rounds: 7, turnSeconds: 0.5, maxWarmUpCalls: 40_000 };
+const QUICK: Effort = { rounds: 1, turnSeconds: 0.1, maxWarmUpCalls: 100 };
 type Effort = typeof FULL;
 
 const CONNECTIONS = 16;
 const MAX_REASON_LENGTH = 200;
-const KINDS: Readonly<Record<string, object>> = {
-  'small JSON': callOf('fixed', { body: 'small' }),
-  '1 MB JSON': callOf('fixed', { body: 'large' }),
-};
+type Kind = { name: string; message: object; warmUpCalls: number };
+const KINDS: readonly Kind[] = [
+  { name: 'small JSON', message: callOf('fixed', { body: 'small' }), warmUpCalls: 40_000 },
+  { name: '1 MB JSON', message: callOf('fixed', { body: 'large' }), warmUpCalls: 500 },
+];
 const DOCUMENT = join(import.meta.dirname, '../README.md');
 
 async function main({ quick, write }: { quick: boolean; write: boolean }): Promise<void> {
@@ -64,10 +66,10 @@ async function main({ quick, write }: { quick: boolean; write: boolean }): Promi
       { name: 'Gatehouse', target: Gatehouse, server: Gatehouse.server },
     ];
     const tables: string[] = [];
-    for (const [kind, message] of Object.entries(KINDS)) {
-      logProgress(kind);
-      const rows = await measure(subjects, message, quick ? QUICK : FULL);
-      tables.push(`${kind}\n${textTable(HEAD, rows)}`);
+    for (const kind of KINDS) {
+      logProgress(kind.name);
+      const rows = await measure(subjects, kind, quick ? QUICK : FULL);
+      tables.push(`${kind.name}\n${textTable(HEAD, rows)}`);
     }
     const [load = 0] = loadavg();
     const about = `${versions.join(', ')}; ${CONNECTIONS} connections; load average ${load.toFixed(1)}`;
@@ -83,20 +85,25 @@ const HEAD = ['way', 'calls/s', 'of undici', 'ms', 'p99', 'CPU µs', 'MB', 'brok
 /** A turn in which a connection was closed before its response was complete. */
 const BROKEN: Turn = { perSecond: NaN, p50: NaN, p99: NaN, cpu: NaN };
 
-async function measure(subjects: readonly Subject[], message: object, effort: Effort) {
-  const turnOf = ({ target, ...servers }: Subject, seconds: number) =>
-    takeSaturated({ ...target, ...servers }, message, CONNECTIONS, seconds).catch(
+async function measure(
+  subjects: readonly Subject[],
+  { message, warmUpCalls }: Kind,
+  { rounds, turnSeconds, maxWarmUpCalls }: Effort,
+) {
+  const turnOf = ({ target, ...servers }: Subject, mayStart: () => boolean) =>
+    takeSaturated({ ...target, ...servers }, message, CONNECTIONS, mayStart).catch(
       (error: unknown) => {
         logProgress(String(error).slice(0, MAX_REASON_LENGTH));
         return BROKEN;
       },
     );
-  for (const subject of subjects) await turnOf(subject, effort.warmUpSeconds);
+  const warmUp = Math.min(warmUpCalls, maxWarmUpCalls);
+  for (const subject of subjects) await turnOf(subject, forCalls(warmUp));
   const turns = subjects.map((): Turn[] => []);
-  for (let round = 0; round < effort.rounds; round += 1) {
+  for (let round = 0; round < rounds; round += 1) {
     const order = [...subjects.keys()];
     for (const n of round % 2 === 0 ? order : order.toReversed())
-      turns[n]?.push(await turnOf(subjects[n] as Subject, effort.turnSeconds));
+      turns[n]?.push(await turnOf(subjects[n] as Subject, forSeconds(turnSeconds)));
   }
   const limit = turns.at(-2) ?? [];
   return Promise.all(
