@@ -93,9 +93,9 @@ function namesUnknownTool({ rules }: Proxy, body: unknown): boolean {
     const { method, params } = membersOf(message);
     const { name } = membersOf(params);
     if (method !== 'tools/call' || typeof name !== 'string') return false;
-    const { hasCatalog, isListed, isHeld, ...others } = rules();
+    const known = rules();
     // A server that answers nobody without a credential has no list until somebody asks for one, and then everything is held.
-    const isRefused = hasCatalog === true || isHeld?.(name) === true;
-    return isRefused && isListed?.(name) === false && !isLookalike(others, name);
+    const isRefused = known.hasCatalog === true || known.isHeld?.(name) === true;
+    return isRefused && known.isListed?.(name) === false && !isLookalike(known, name);
   });
 }
