@@ -34,7 +34,7 @@ const FULL = {
   newTokens: 100,
   longRounds: 6,
   longMs: 2000,
-  warmCalls: 20_000,
+  warmCalls: 40_000,
 };
 const QUICK = { rounds: 1, turnMs: 50, newTokens: 5, longRounds: 1, longMs: 50, warmCalls: 50 };
 type Effort = typeof FULL;
