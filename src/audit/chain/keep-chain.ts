@@ -38,7 +38,10 @@ export function keepChain(services: () => VerifyingServices, memory: AuditMemory
     if (!(await times.isDue(services()))) return POLL_MS;
     await lease.keep();
     memory.digests.isUsed = lease.isHeld();
-    if (!lease.isHeld()) return POLL_MS;
+    if (!lease.isHeld()) {
+      memory.digests.clear();
+      return POLL_MS;
+    }
     const made = await makeCheckpoint(services());
     if (made) times.note(made);
     if (made && made.checkpoint % SWEEP_EVERY === 0) await deleteTrimmedLists(services(), made);

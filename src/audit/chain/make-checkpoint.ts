@@ -79,7 +79,7 @@ export async function makeCheckpoint(services: Services): Promise<Checkpoint | u
     { before: mark, after },
   );
   if (!appended) return undefined;
-  known?.dropUpTo(last);
+  known?.dropUpTo(first - 1);
   if ((!newest || isOlder) && number > 1)
     logger.error(
       { marked: mark, after: previous?.id },

@@ -14,7 +14,7 @@ export type StoredDigests = {
   lost: WrittenItem | undefined;
   add(number: number, stored: StoredDigest): void;
   get(number: number): StoredDigest | undefined;
-  /** Those up to a number are covered by a checkpoint, and of no use any more. */
+  /** Call it for what the checkpoint before the newest one covers: a failover may lose the newest. */
   dropUpTo(number: number): void;
   clear(): void;
 };

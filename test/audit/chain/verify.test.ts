@@ -393,31 +393,33 @@ for (const kind of STORES)
     const rolledBack = async () =>
       (await log.items()).filter(({ event }) => event === 'rolled_back').length;
 
-    it('PRV-05 items that another process stored with the numbers of lost ones are covered as they are', async () => {
-      const memory = openAuditMemory();
-      memory.digests.isUsed = true;
-      const remembering = { ...log.services, digests: memory.digests };
-      const append = async (count: number) => {
-        const added = Array.from({ length: count }, () => ({
-          item: auditItem(log.services, { event: 'call', outcome: 'answered' }),
-          part: 'lasting' as const,
-        }));
-        for (const item of await storeAudit(remembering, added)) memory.remember(item);
-      };
-      await append(3);
-      const copy = await log.save();
-      await append(2);
-      await copy.restore();
-      // By another process, which is followed by this one before it has noticed anything.
-      await log.append(2);
-      await append(1);
-      await makeCheckpoint(remembering);
-      await memory.check(log.services);
-      await makeCheckpoint(remembering);
-      const { problems, notes } = await log.verify();
-      expect(problems).to.deep.equal([]);
-      expect(notes.map(({ kind: note }) => note)).to.deep.equal(['rolled_back']);
-    });
+    for (const isCovered of [false, true])
+      it(`PRV-05 items that another process stored with the numbers of lost ones are covered as they are${isCovered ? ', also of ones that a lost checkpoint covered' : ''}`, async () => {
+        const memory = openAuditMemory();
+        memory.digests.isUsed = true;
+        const remembering = { ...log.services, digests: memory.digests };
+        const append = async (count: number) => {
+          const added = Array.from({ length: count }, () => ({
+            item: auditItem(log.services, { event: 'call', outcome: 'answered' }),
+            part: 'lasting' as const,
+          }));
+          for (const item of await storeAudit(remembering, added)) memory.remember(item);
+        };
+        await append(3);
+        const copy = await log.save();
+        await append(2);
+        if (isCovered) await makeCheckpoint({ ...remembering, auditLog: memory.remember });
+        await copy.restore();
+        // By another process, which is followed by this one before it has noticed anything.
+        await log.append(isCovered ? 4 : 2);
+        await append(1);
+        await makeCheckpoint(remembering);
+        await memory.check(log.services);
+        await makeCheckpoint(remembering);
+        const { problems, notes } = await log.verify();
+        expect(problems).to.deep.equal([]);
+        expect(notes.map(({ kind: note }) => note)).to.deep.equal(['rolled_back']);
+      });
 
     describe('an export', () => {
       let directory: string;
