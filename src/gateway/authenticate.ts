@@ -36,7 +36,7 @@ import { type Addresses, metadataUrl } from './metadata.ts';
 import type { RecordCache } from './record-cache.ts';
 
 /** Who sends a request, read from a valid access token. */
-export type Caller = Rights & {
+export type Caller = Readonly<Rights> & {
   accountId: string;
   clientId: string;
   connector?: string;
@@ -211,20 +211,23 @@ async function callerOf(
     records.readGrant(claims.grantId),
     isMachineSubject(claims.accountId) ? undefined : records.readAccount(claims.accountId),
   ]);
-  // An administrator may have changed when the machine expires.
+  // What depends on the time is decided at each call. An administrator may have changed when the machine expires.
   if (grant?.machine && grant.grant.exp <= now()) return 'ended';
   const workload = workloadOf(settings, claims, connector, now());
   if (workload === 'ended') return 'ended';
-  const from = [settings, connector, grant, account, workload];
-  const last = decided.get(verified);
+  const from = [verified, settings, connector, account, workload];
+  const last = grant && decided.get(grant);
   if (last?.from.every((each, index) => each === from[index])) return last.caller;
   const caller = decide(settings, connector, claims, { grant, account, workload });
-  if (typeof caller !== 'string') decided.set(verified, { from, caller });
+  if (grant && typeof caller !== 'string') decided.set(grant, { from, caller });
   return caller;
 }
 
-/** By verified token: the caller, and from which records and settings it was decided. It holds as long as these are the same objects. */
-const decided = new WeakMap<JWTPayload, { from: readonly unknown[]; caller: Caller }>();
+/**
+ * By grant record, because the cache of records bounds them: the last caller, and the token, records and settings from which it was decided. It
+ * holds as long as these are the same objects, so nothing may change them in place.
+ */
+const decided = new WeakMap<GrantRecord, { from: readonly unknown[]; caller: Caller }>();
 
 /** What a verified token says. */
 type Claims = Pick<Caller, 'accountId' | 'clientId' | 'tokenId' | 'keyThumbprint' | 'subject'> & {
@@ -278,7 +281,7 @@ function workloadOf(
   return ruleInForce(authorization.trustedIssuers, accountId, { connector, now }) ?? 'ended';
 }
 
-/** Decides by the current records and settings what the bearer of a verified token may do. Pure: no I/O, no clock. */
+/** Decides by the current records and settings what the bearer of a verified token may do. Pure: no I/O, and no clock, because the answer is remembered. */
 export function decide(
   settings: Authentication['settings'],
   connector: Connector,

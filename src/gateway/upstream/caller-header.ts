@@ -38,14 +38,15 @@ export type CallerHeaderOptions = {
 /** Reuses a JWT for 30 s, so that it is valid for at least 30 s more. */
 export function callerHeaders(
   options: CallerHeaderOptions,
-): (caller: Caller) => Promise<Record<string, string>> {
+): (caller: Caller) => Promise<Readonly<Record<string, string>>> {
   const cache = lruCache<Signed>(MAX_CACHED);
-  const lasting = new WeakMap<Caller, Signed & { headers: Record<string, string> }>();
+  /** A caller is another object after its records were read again: its JWT is then still in the cache. */
+  const ofCaller = new WeakMap<Caller, Validity & { headers: Record<string, string> }>();
   return async function headersOf(caller) {
     const now = options.now();
     const key = options.signingKey();
     const { kid } = key.jwk;
-    const last = lasting.get(caller);
+    const last = ofCaller.get(caller);
     if (last && isReusable(last, kid, now)) return last.headers;
     const claims = claimsOf(options, caller);
     const name = JSON.stringify([kid, claims]);
@@ -56,14 +57,16 @@ export function callerHeaders(
         : { text: await sign(options, key, claims, Math.floor(now)), kid, signedAt: now };
     if (signed !== known) cache.set(name, signed);
     const headers = { ...plainHeaders(options.headers, claims), [CALLER_HEADER]: signed.text };
-    lasting.set(caller, { ...signed, headers });
+    ofCaller.set(caller, { kid, signedAt: signed.signedAt, headers });
     return headers;
   };
 }
 
-type Signed = { text: string; kid: string; signedAt: number };
+/** Which key signed a JWT, and when. */
+type Validity = { kid: string; signedAt: number };
+type Signed = Validity & { text: string };
 
-function isReusable(signed: Signed, kid: string, now: number): boolean {
+function isReusable(signed: Validity, kid: string, now: number): boolean {
   const age = now - signed.signedAt;
   return signed.kid === kid && age >= 0 && age < REUSE_SECONDS;
 }
