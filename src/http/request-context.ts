@@ -52,7 +52,7 @@ export function requestContext(ctx: Pick<Koa.Context, 'state'>): RequestContext 
   return ctx.state as RequestContext;
 }
 
-/** Calls `end` when the response has ended, or its connection: one listener for all, because each of its own takes longer than most of what they do. */
+/** Calls `end` when the response ends, or its connection; never if that happened before. One listener calls all, in order: to add one for each takes longer than most of what they do. */
 export function whenClosed(ctx: Koa.Context, end: () => void): void {
   const context = requestContext(ctx);
   if (context.onClosed) return void context.onClosed.push(end);

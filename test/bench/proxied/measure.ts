@@ -55,7 +55,7 @@ type Kind = {
   name: string;
   message: object;
   connections: readonly number[];
-  /** Until the code that they run is compiled: it is the same work for each way, however long it takes. New processes need more. */
+  /** Calls to each way before the first turn, until its code is compiled. New processes need more. */
   warmUpCalls: number;
   /** At a fixed rate. */
   isPaced?: true;
@@ -112,7 +112,7 @@ function turnSeconds({ isPaced }: Kind, effort: Effort): number {
   return isPaced ? effort.pacedSeconds : effort.turnSeconds;
 }
 
-/** About, while the code is compiled. */
+/** Of small calls, about, while the code is compiled. */
 const CALLS_PER_SECOND = 4000;
 
 function warmUpCalls({ warmUpCalls: wanted }: Kind, { maxWarmUpCalls }: Effort): number {
