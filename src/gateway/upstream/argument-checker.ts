@@ -29,7 +29,8 @@ const LIMITS = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 16 };
 
 type Waiting = { task: Task; done: (outcome: Outcome) => void };
 
-export function openArgumentChecker(): ArgumentChecker {
+/** Only tests set `compileMs`. */
+export function openArgumentChecker({ compileMs = COMPILE_MS } = {}): ArgumentChecker {
   let worker: Worker | undefined;
   let ready = Promise.resolve();
   let compiled = new Set<string>();
@@ -94,7 +95,7 @@ export function openArgumentChecker(): ArgumentChecker {
     if (current !== waiting || to !== worker) return;
     const { task } = waiting;
     to.postMessage(task, []);
-    const limit = task.kind === 'compile' ? COMPILE_MS : CHECK_MS;
+    const limit = task.kind === 'compile' ? compileMs : CHECK_MS;
     const before = await usedBy(to);
     const watch = (waited: number) => {
       timer = setTimeout(async () => {

@@ -1,7 +1,7 @@
 const PARTS = 3;
 const NAMES = 1500;
 
-/** An input schema that no machine compiles within a second: it takes three on a fast one. */
+/** An input schema whose compilation takes one to three seconds. The limits of schemas allow no longer one of this kind. */
 export function slowToCompile(): object {
   const part = {
     type: 'object',
