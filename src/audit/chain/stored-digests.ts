@@ -33,7 +33,7 @@ export function openStoredDigests(): StoredDigests {
     },
     get: (number) => digests.get(number),
     dropUpTo(number) {
-      // The order is that of adding: writes may end in another one.
+      // All of them, because writes may end in another order than that of their numbers.
       for (const each of digests.keys()) if (each <= number) digests.delete(each);
     },
     clear: () => digests.clear(),
