@@ -87,8 +87,7 @@ export async function resourceServer(
     allowed: new Set([authUrl, resourceUrl, ...allowedOrigins]),
     allowLoopback: !settings.production,
   });
-  const serveLink = async (ctx: Koa.Context, id: string) => {
-    if (!isVisit(ctx)) return serve(gateway, startCall(ctx, id));
+  const serveVisit = async (ctx: Koa.Context, id: string) => {
     const connector = await readConnector(id);
     const refusal = tokenRequired(settings, connector);
     const { clients } = settings;
@@ -96,12 +95,12 @@ export async function resourceServer(
     const visit = { resourceUrl, clients, connector, isPaused: paused, refusal };
     return showConnectLink(pages, ctx, visit);
   };
-  app.use(async function calls(ctx, next) {
+  app.use(function calls(ctx, next) {
     const [path, id] = CALL_PATH.exec(ctx.path) ?? [];
     if (path === undefined) return next();
     requestContext(ctx).route = id === undefined ? '/mcp' : '/connect/:connector/mcp';
-    await allowedOrigin(ctx, () =>
-      id === undefined ? serve(gateway, startCall(ctx, undefined)) : serveLink(ctx, id),
+    return allowedOrigin(ctx, () =>
+      id !== undefined && isVisit(ctx) ? serveVisit(ctx, id) : serve(gateway, startCall(ctx, id)),
     );
   });
   const router = new Router({ sensitive: true, strict: true });

@@ -202,32 +202,55 @@ async function callerOf(
   { token, scheme }: PresentedToken,
 ): Promise<Caller | Refusal> {
   if (token === undefined) return 'unknown';
-  const verified = await verifyToken(token, connectLink(addresses.resourceUrl, connector.id));
+  const verifying = verifyToken(token, connectLink(addresses.resourceUrl, connector.id));
+  const verified = verifying instanceof Promise ? await verifying : verifying;
   if (typeof verified === 'string') return verified;
   const claims = readClaims(verified);
   const wrongScheme = claims && refuseScheme(settings, scheme, claims);
   if (!claims || wrongScheme) return wrongScheme ?? 'unknown';
-  const [grant, account] = await Promise.all([
-    records.readGrant(claims.grantId),
-    isMachineSubject(claims.accountId) ? undefined : records.readAccount(claims.accountId),
-  ]);
+  const isMachine = isMachineSubject(claims.accountId);
+  const foundGrant = records.readGrant(claims.grantId);
+  const foundAccount = isMachine ? undefined : records.readAccount(claims.accountId);
+  const [grant, account] =
+    foundGrant instanceof Promise || foundAccount instanceof Promise
+      ? await Promise.all([foundGrant, foundAccount])
+      : [foundGrant, foundAccount];
   // What depends on the time is decided at each call. An administrator may have changed when the machine expires.
   if (grant?.machine && grant.grant.exp <= now()) return 'ended';
   const workload = workloadOf(settings, claims, connector, now());
   if (workload === 'ended') return 'ended';
-  const from = [verified, settings, connector, account, workload];
   const last = grant && decided.get(grant);
-  if (last?.from.every((each, index) => each === from[index])) return last.caller;
+  if (
+    last?.verified === verified &&
+    last.settings === settings &&
+    last.connector === connector &&
+    last.account === account &&
+    last.workload === workload
+  )
+    return last.caller;
   const caller = decide(settings, connector, claims, { grant, account, workload });
-  if (grant && typeof caller !== 'string') decided.set(grant, { from, caller });
+  if (grant && typeof caller !== 'string')
+    decided.set(grant, { verified, settings, connector, account, workload, caller });
   return caller;
 }
+
+type Decided = {
+  verified: JWTPayload;
+  settings: Authentication['settings'];
+  connector: Connector;
+  account: Account | undefined;
+  workload: WorkloadRule | undefined;
+  caller: Caller;
+};
 
 /**
  * By grant record, because the cache of records bounds them: the last caller, and the token, records and settings from which it was decided. It
  * holds as long as these are the same objects, so nothing may change them in place.
  */
-const decided = new WeakMap<GrantRecord, { from: readonly unknown[]; caller: Caller }>();
+const decided = new WeakMap<GrantRecord, Decided>();
+
+/** Of the payloads in the cache of tokens. */
+const claimsOfPayload = new WeakMap<JWTPayload, Claims>();
 
 /** What a verified token says. */
 type Claims = Pick<Caller, 'accountId' | 'clientId' | 'tokenId' | 'keyThumbprint' | 'subject'> & {
@@ -237,13 +260,15 @@ type Claims = Pick<Caller, 'accountId' | 'clientId' | 'tokenId' | 'keyThumbprint
 
 /** Returns undefined for a token that is not one of a connect link. */
 function readClaims(verified: JWTPayload): Claims | undefined {
+  const known = claimsOfPayload.get(verified);
+  if (known) return known;
   const { sub, jti, scope, client_id: clientId, grant_id: grantId } = verified;
   const { platform_sub: subject } = verified;
   const keyThumbprint = boundKey(verified);
   if (!sub || !jti || keyThumbprint === 'unsupported') return undefined;
   if (typeof clientId !== 'string' || typeof grantId !== 'string' || typeof scope !== 'string')
     return undefined;
-  return {
+  const claims = {
     accountId: sub,
     clientId,
     tokenId: jti,
@@ -252,6 +277,8 @@ function readClaims(verified: JWTPayload): Claims | undefined {
     ...(keyThumbprint === undefined ? {} : { keyThumbprint }),
     ...(typeof subject === 'string' ? { subject } : {}),
   };
+  claimsOfPayload.set(verified, claims);
+  return claims;
 }
 
 function refuseScheme(
@@ -372,7 +399,11 @@ async function mintedCallerOf(
 /** Why a token is invalid. Tokens that we did not sign are always `unknown`. */
 export type TokenFault = 'unknown' | 'expired' | 'wrong-audience';
 
-export type VerifyToken = (token: string, audience: string) => Promise<JWTPayload | TokenFault>;
+/** Answers at once about a token that is known to be valid. */
+export type VerifyToken = (
+  token: string,
+  audience: string,
+) => JWTPayload | TokenFault | Promise<JWTPayload | TokenFault>;
 
 export type VerifyOptions = {
   issuer: string;
@@ -399,11 +430,16 @@ const MAX_CACHED_TOKENS = 10_000;
  */
 export function tokenVerifier(options: VerifyOptions): VerifyToken {
   const cached = lruCache<Verified>(MAX_CACHED_TOKENS);
-  return async function verifyToken(token, audience) {
+  const verifyAgain = async (
+    token: string,
+    audience: string,
+    found: Verified | undefined,
+    version: object | undefined,
+  ) => {
     try {
-      const found = cached.get(token);
-      const version = options.verificationKeys.version?.();
-      if (found && (await isStillValid(options, found, version))) return claimsFor(found, audience);
+      const { verificationKeys } = options;
+      if (found && isCurrent(options, found) && (await hasKey(verificationKeys, found, version)))
+        return claimsFor(found, audience);
       const verified = { ...(await verify(options, token)), version };
       cached.set(token, verified);
       return claimsFor(verified, audience);
@@ -411,6 +447,13 @@ export function tokenVerifier(options: VerifyOptions): VerifyToken {
       cached.delete(token);
       return faultOf(error);
     }
+  };
+  return function verifyToken(token, audience) {
+    const found = cached.get(token);
+    const version = options.verificationKeys.version?.();
+    const isKnown = version !== undefined && found?.version === version;
+    if (isKnown && isCurrent(options, found)) return claimsFor(found, audience);
+    return verifyAgain(token, audience, found, version);
   };
 }
 
@@ -432,14 +475,8 @@ async function verify(
   return { claims: payload, header: protectedHeader, key };
 }
 
-function isStillValid(
-  { verificationKeys, now }: VerifyOptions,
-  verified: Verified,
-  version: object | undefined,
-): boolean | Promise<boolean> {
-  if ((verified.claims.exp ?? 0) <= Math.floor(now())) return false;
-  if (version !== undefined && verified.version === version) return true;
-  return hasKey(verificationKeys, verified, version);
+function isCurrent({ now }: VerifyOptions, { claims }: Verified): boolean {
+  return (claims.exp ?? 0) > Math.floor(now());
 }
 
 /** Compares key objects: a removed key is not found, and a new key with the same id is another object. */

@@ -39,8 +39,8 @@ export type AuthenticatedCall = Call &
     handler: McpHandler;
     /** Authenticates the request again. Rejects with the error that a new request would get. */
     revalidate: () => Promise<Access>;
-    /** Revalidates if a record or the settings changed since the request was authenticated. */
-    revalidateIfChanged: () => Promise<void>;
+    /** Revalidates if a record or the settings changed since the request was authenticated. Undefined otherwise. */
+    revalidateIfChanged: () => Promise<Access> | undefined;
     /** Returns 403 `insufficient_scope` if the person can grant the highest level in the scope. */
     stepUpTo: (scope: string) => HttpError | undefined;
     /** Of the open requests of the caller, from before the body is read until the response has ended. */
@@ -55,8 +55,30 @@ export type AuthenticatedCall = Call &
     required: readonly (RequiredLevel | undefined)[];
   };
 
+/** All members from the beginning: adding them one by one takes longer, and memory for each. */
 export function startCall(ctx: Koa.Context, connectorId: string | undefined): Call {
-  const call: Call = { ctx, connectorId };
+  const members: Record<keyof Call | keyof AuthenticatedCall, unknown> = {
+    ctx,
+    connectorId,
+    outline: undefined,
+    messageId: undefined,
+    limited: undefined,
+    recorded: undefined,
+    upstreamError: undefined,
+    caller: undefined,
+    connector: undefined,
+    mintedToken: undefined,
+    handler: undefined,
+    revalidate: undefined,
+    revalidateIfChanged: undefined,
+    stepUpTo: undefined,
+    slot: undefined,
+    hold: undefined,
+    body: undefined,
+    toolCalls: undefined,
+    required: undefined,
+  };
+  const call = members as Call;
   contextOf(ctx).call = call;
   return call;
 }

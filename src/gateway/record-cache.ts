@@ -13,12 +13,14 @@ import {
 import { cachedReader } from '../store/cached-reader.ts';
 import type { Store } from '../store/store.ts';
 
-/** The `read…` functions reject with StoreUnavailable if the store is unavailable and no recent record is cached. */
+/** Returns a fresh record at once, because waiting takes longer than finding it. Rejects with StoreUnavailable if the store is unavailable and no recent record is cached. */
+type ReadRecord<T> = (id: string) => T | Promise<T | undefined>;
+
 export type RecordCache = {
-  readConnector: (id: string) => Promise<Connector | undefined>;
-  readGrant: (id: string) => Promise<GrantRecord | undefined>;
-  readAccount: (id: string) => Promise<Account | undefined>;
-  readMintedToken: (id: string) => Promise<MintedToken | undefined>;
+  readConnector: ReadRecord<Connector>;
+  readGrant: ReadRecord<GrantRecord>;
+  readAccount: ReadRecord<Account>;
+  readMintedToken: ReadRecord<MintedToken>;
   /** Calls the listener with the id of a changed record, after the cached entry is dropped, until the returned function is called. */
   onChange: (listener: (id: string) => void) => () => void;
 };
@@ -44,10 +46,10 @@ export async function openRecordCache(store: Store, now: () => number): Promise<
   await store.subscribe(ACCOUNTS_CHANNEL, dropFrom(accounts));
   await store.subscribe(MINTED_TOKENS_CHANNEL, dropFrom(mintedTokens));
   return {
-    readConnector: connectors.read,
-    readGrant: grants.read,
-    readAccount: accounts.read,
-    readMintedToken: mintedTokens.read,
+    readConnector: (id) => connectors.cached(id) ?? connectors.read(id),
+    readGrant: (id) => grants.cached(id) ?? grants.read(id),
+    readAccount: (id) => accounts.cached(id) ?? accounts.read(id),
+    readMintedToken: (id) => mintedTokens.cached(id) ?? mintedTokens.read(id),
     onChange(listener) {
       listeners.add(listener);
       return () => void listeners.delete(listener);

@@ -25,28 +25,36 @@ const MAX_ARGUMENTS_BYTES = 64 * 1024;
 const MAX_MEMBER_BYTES = 1024;
 
 /**
- * Returns error responses to all requests if a call cannot be recorded, or if the arguments of one are too long for that. Throws like
+ * Returns error responses to all requests if a call cannot be recorded, or if the arguments of one are too long for that. Undefined at once if its level is not recorded. Throws like
  * `revalidate` if the caller lost the right meanwhile, because recording may take seconds, and if the client has disconnected.
  */
-export async function recordCalls(
+export function recordCalls(
   { audit, levels, logger }: { audit: CallAudit; levels: Levels; logger: Services['logger'] },
   call: RecordedCall,
   messages: readonly Message[],
-): Promise<object[] | undefined> {
+): object[] | undefined | Promise<object[] | undefined> {
   const { level } = call.caller;
-  const failAll = (code: number, message: string) =>
-    messages.filter(isRequest).map(({ id }) => errorResponse(id, { code, message }));
-  if (recordsArguments(levels, level) && !keepArguments(call, messages)) {
-    return failAll(INVALID_PARAMS, ARGUMENTS_TOO_LONG);
-  }
-  if (!isRecorded(levels, level)) return undefined;
+  if (recordsArguments(levels, level) && !keepArguments(call, messages))
+    return failAll(messages, INVALID_PARAMS, ARGUMENTS_TOO_LONG);
+  return isRecorded(levels, level) ? storeCalls({ audit, logger }, call, messages) : undefined;
+}
+
+function failAll(messages: readonly Message[], code: number, message: string): object[] {
+  return messages.filter(isRequest).map(({ id }) => errorResponse(id, { code, message }));
+}
+
+async function storeCalls(
+  { audit, logger }: { audit: CallAudit; logger: Services['logger'] },
+  call: RecordedCall,
+  messages: readonly Message[],
+): Promise<object[] | undefined> {
   requireOpen(call);
   try {
     await audit.start(call);
   } catch (error) {
     logger.error({ err: error }, 'a call was refused, because the audit log could not record it');
     for (const record of recordsOf(call)) refuse(record, 'temporarily_unavailable');
-    return failAll(INTERNAL_ERROR, AUDIT_FAILED);
+    return failAll(messages, INTERNAL_ERROR, AUDIT_FAILED);
   }
   requireOpen(call);
   await call.revalidate();

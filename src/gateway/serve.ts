@@ -63,10 +63,14 @@ export async function serve(gateway: Gateway, started: Call): Promise<void> {
   if (caller.grantId !== undefined) gateway.services.attempts.called(caller.grantId);
   if (connector && caller.keyThumbprint !== undefined)
     await gateway.requireDpopProof(started.ctx, connector, caller);
-  const handler = await gateway.handlerOf(connector ?? mintedToken);
+  const serving = gateway.handlerOf(connector ?? mintedToken);
+  const handler = serving instanceof Promise ? await serving : serving;
   const call = openCall(gateway, started, access, handler, known);
   call.body = await readMessages(gateway, call);
-  if (!pauseOf(call, gateway.authentication.settings)) await handler.readToolsFor?.(call);
+  const reading = pauseOf(call, gateway.authentication.settings)
+    ? undefined
+    : handler.readToolsFor?.(call);
+  if (reading) await reading;
   // Both may have taken long.
   if (gateway.changes() !== known) Object.assign(call, await authenticateCall(gateway, started));
   // Its end was noted, so that nothing would end what begins now.
@@ -81,7 +85,8 @@ export async function serve(gateway: Gateway, started: Call): Promise<void> {
   const limiting = gateway.limitCalls(gateway.authentication.settings, call, required);
   if (limiting) {
     await limiting;
-    await call.revalidateIfChanged();
+    const revalidating = call.revalidateIfChanged();
+    if (revalidating) await revalidating;
   }
   replaceToleratedHeaders(call.ctx.req.headers);
   await handler.handle(call);
@@ -118,16 +123,25 @@ async function authenticateCall(gateway: Gateway, call: Call): Promise<Access> {
     const { record, ...caller } = await authenticateMintedToken(authentication, ctx);
     return { caller, mintedToken: record };
   }
-  const connector = await requireConnector(gateway, connectorId);
+  const found = gateway.records.readConnector(connectorId);
+  const connector = requireOpen(gateway, found instanceof Promise ? await found : found);
   return { caller: await authenticate(authentication, ctx, connector), connector };
 }
 
+type ConnectorRules = Pick<Gateway, 'authentication' | 'services'>;
+
 /** Throws 404 if the connector does not exist, and 410 if it ended. A connector without uses left still serves its connections. */
 export async function requireConnector(
-  { authentication, services, records }: Pick<Gateway, 'authentication' | 'services' | 'records'>,
+  gateway: ConnectorRules & Pick<Gateway, 'records'>,
   id: string,
 ): Promise<Connector> {
-  const connector = await records.readConnector(id);
+  return requireOpen(gateway, await gateway.records.readConnector(id));
+}
+
+function requireOpen(
+  { authentication, services }: ConnectorRules,
+  connector: Connector | undefined,
+): Connector {
   if (!connector)
     throw new HttpError(
       404,
@@ -170,9 +184,7 @@ function openCall(
   const call: AuthenticatedCall = Object.assign(started, access, {
     handler,
     revalidate: () => revalidate(gateway, call),
-    async revalidateIfChanged() {
-      if (gateway.changes() !== known) await call.revalidate();
-    },
+    revalidateIfChanged: () => (gateway.changes() === known ? undefined : call.revalidate()),
     stepUpTo: (scope: string) => stepUpTo(gateway, call, scope),
     slot: handler.acquire(access.caller, ctx.method === 'POST' ? 'working' : 'listening'),
     hold: gateway.heldBytes.hold(limitOwner(access.caller)),

@@ -40,7 +40,7 @@ export function requireLength(ctx: Koa.Context, maxBytes: number): number {
 }
 
 /** Decodes UTF-8. Throws 413. */
-export async function readText(ctx: Koa.Context, maxBytes: number): Promise<string> {
+export function readText(ctx: Koa.Context, maxBytes: number): Promise<string> {
   refuseDeclaredLength(ctx, maxBytes);
   return readRequest(ctx.req, maxBytes);
 }
@@ -60,13 +60,13 @@ function readRequest(req: IncomingMessage, maxBytes: number): Promise<string> {
       reject(bodyTooLarge(maxBytes));
     };
     req.on('data', read);
-    req.once('end', () => {
+    req.on('end', () => {
       resolve((chunks[1] ? Buffer.concat(chunks) : chunks[0])?.toString('utf8') ?? '');
       // The request lives as long as its response.
       chunks = [];
     });
-    req.once('error', reject);
-    req.once('close', () => {
+    req.on('error', reject);
+    req.on('close', () => {
       if (!req.readableEnded) reject(new Error('the request was aborted'));
     });
   });

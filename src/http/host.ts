@@ -1,4 +1,4 @@
-import { type KeyObject, randomUUID } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline, Readable } from 'node:stream';
 import helmet from 'helmet';
@@ -18,6 +18,7 @@ import {
   type RespondToError,
   respondWithJson,
 } from './errors.ts';
+import { pooledRandom } from '../pooled-random.ts';
 import { requestCounter } from './request-metrics.ts';
 import {
   isValidProbe,
@@ -27,7 +28,7 @@ import {
   STREAM_TYPE,
 } from './proxy-probe.ts';
 import { spanIds, traceRequests } from './request-spans.ts';
-import { outcomeOf, requestContext, whenClosed } from './request-context.ts';
+import { newRequestContext, outcomeOf, requestContext, whenClosed } from './request-context.ts';
 import { isWellKnown, refuseNestedWellKnown } from './well-known.ts';
 
 export type HostOptions = {
@@ -61,6 +62,7 @@ export function createHost(options: HostOptions): Koa {
     return async (req, res) => {
       // The types of Koa allow HTTP/2.
       const ctx = app.createContext(req as IncomingMessage, res as ServerResponse);
+      ctx.state = newRequestContext();
       try {
         res.statusCode = 404;
         await serve(ctx);
@@ -104,7 +106,7 @@ function hostSteps(options: HostOptions): Koa.Middleware {
   const trace = traces && traceRequests(name, url, traces);
   const count = metrics && requestCounter(name, metrics);
   const log = requestLogger(options);
-  const handle = handleErrors(options);
+  const respondTo = errorResponder(options);
   const requireHost = canonicalHostCheck(url);
 
   async function serve(ctx: Koa.Context, next: Koa.Next): Promise<void> {
@@ -113,14 +115,17 @@ function hostSteps(options: HostOptions): Koa.Middleware {
     const { requestId } = requestContext(ctx);
     if (options.defersHeaders) deferHeaders(ctx, [...names, 'X-Request-Id', requestId]);
     else ctx.set({ ...headers, 'X-Request-Id': requestId });
-    await handle(ctx, () => {
+    try {
       limitHeaders(ctx);
-      return assets(ctx, () => {
+      await assets(ctx, () => {
         requireHost(ctx);
         refuseNestedWellKnown(ctx);
         return next();
       });
-    });
+      requireRoute(ctx);
+    } catch (error) {
+      await respondTo(ctx, error);
+    }
     if (ctx.respond !== false) setDeferredHeaders(ctx);
   }
 
@@ -164,12 +169,16 @@ export function respondWithText(ctx: Koa.Context, body: object): void {
   ctx.body = JSON.stringify(body);
 }
 
+/** In hexadecimal, the twelve characters that the context promises. */
+const REQUEST_ID_BYTES = 6;
+const random = pooledRandom();
+
 /** Returns a function that logs the request when it ends. */
 function requestLogger({ name, logger, proxies }: HostOptions): (ctx: Koa.Context) => void {
   return (ctx) => {
     const started = performance.now();
     const request = requestContext(ctx);
-    request.requestId = randomUUID().slice(-12);
+    request.requestId = random(REQUEST_ID_BYTES).toString('hex');
     request.address = clientAddress(ctx, proxies);
     whenClosed(ctx, () => {
       const { requestId, address, failure } = request;
@@ -204,24 +213,33 @@ export function redactedPath(path: string): string {
     .slice(0, 200);
 }
 
-export function handleErrors({
-  respondToError = respondWithJson,
-}: Pick<HostOptions, 'respondToError'>): Koa.Middleware {
+export function handleErrors(options: Pick<HostOptions, 'respondToError'>): Koa.Middleware {
+  const respondTo = errorResponder(options);
   return async function errors(ctx, next) {
     try {
       await next();
-      if (ctx.respond !== false && ctx.body === undefined) throwRoutingError(ctx);
-    } catch (thrown) {
-      const error = asHttpError(thrown);
-      requestContext(ctx).failure = failureOf(error);
-      // Clients probe well-known addresses for JSON, whatever their `Accept` says.
-      await (isWellKnown(ctx.path) ? respondWithJson : respondToError)(ctx, error);
+      requireRoute(ctx);
+    } catch (error) {
+      await respondTo(ctx, error);
     }
   };
 }
 
+function errorResponder({
+  respondToError = respondWithJson,
+}: Pick<HostOptions, 'respondToError'>): (ctx: Koa.Context, thrown: unknown) => Promise<void> {
+  return async (ctx, thrown) => {
+    const error = asHttpError(thrown);
+    requestContext(ctx).failure = failureOf(error);
+    // Clients probe well-known addresses for JSON, whatever their `Accept` says.
+    await (isWellKnown(ctx.path) ? respondWithJson : respondToError)(ctx, error);
+  };
+}
+
 /** Routers set 501 for a method that none of their routes has, even if no route has the path. */
-function throwRoutingError({ status, matched = [] }: Koa.Context): void {
+function requireRoute(ctx: Koa.Context): void {
+  if (ctx.respond === false || ctx.body !== undefined) return;
+  const { status, matched = [] } = ctx;
   if (status === 404 || (status === 501 && matched.length === 0)) throw notFound();
   if (status === 405 || status === 501) throw methodNotAllowed();
 }

@@ -102,7 +102,7 @@ const SVG_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 
 function serveAssets(list: Asset[]): Koa.Middleware {
   const assets = new Map(list.map((one) => [`/assets/${one.name}`, one]));
-  return async function pageAssets(ctx, next) {
+  return function pageAssets(ctx, next) {
     const found = assets.get(ctx.path);
     if (!found || (ctx.method !== 'GET' && ctx.method !== 'HEAD')) return next();
     const { name, body, etag } = found;
@@ -116,5 +116,6 @@ function serveAssets(list: Asset[]): Koa.Middleware {
     );
     if (name.endsWith('.svg')) ctx.set('Content-Security-Policy', SVG_POLICY);
     if (ctx.fresh) ctx.status = 304;
+    return undefined;
   };
 }

@@ -11,6 +11,8 @@ export type CacheLifetimes = {
 };
 
 export type CachedReader<T> = {
+  /** A record that is fresh in the cache, without a wait. */
+  cached(id: string): T | undefined;
   /** Concurrent reads of one id share one load. Rejects with StoreUnavailable when no usable record is cached. */
   read(id: string): Promise<T | undefined>;
   /** Loads the record even if it is cached or being loaded, and caches the result. */
@@ -66,11 +68,13 @@ export function cachedReader<T extends object>(
     return entry?.value;
   };
 
+  const cached = (id: string) => {
+    const entry = cache.get(id);
+    return entry && isYounger(entry, freshFor) ? entry.value : undefined;
+  };
   return {
-    async read(id) {
-      const entry = cache.get(id);
-      return entry && isYounger(entry, freshFor) ? entry.value : fetch(id);
-    },
+    cached,
+    read: async (id) => cached(id) ?? fetch(id),
     refresh(id) {
       cache.delete(id);
       return fetch(id);

@@ -385,7 +385,7 @@ async function ratesOfNewTokens({ rounds, newTokens }: Effort): Promise<Rates> {
       .setExpirationTime('1h')
       .sign(privateKey);
   const verifyToken = tokenVerifier({ issuer, verificationKeys: keys, now });
-  const ours = (token: string) => verifyToken(token, audience);
+  const ours = async (token: string) => verifyToken(token, audience);
   const bare = (token: string) => jwtVerify(token, keys, { issuer, audience, typ: 'at+jwt' });
   const rates: Rates = [];
   for (let round = 0; round <= rounds; round += 1) {

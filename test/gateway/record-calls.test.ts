@@ -53,9 +53,9 @@ describe('A recorded call whose client disconnects before the call is made', () 
     >[1]);
     const { logger } = log.services;
     const record = () =>
-      recordCalls({ audit, levels: DEFAULT_LEVELS, logger }, call, [MESSAGE]).catch(
-        (error: unknown) => error,
-      );
+      Promise.resolve(
+        recordCalls({ audit, levels: DEFAULT_LEVELS, logger }, call, [MESSAGE]),
+      ).catch((error: unknown) => error);
     return { audit, call, record, waiting };
   }
 

@@ -99,7 +99,7 @@ for (const kind of KINDS)
       expect(await verify(token, HERE)).to.be.an('object');
       const { keys: before } = own;
       keys = () => Promise.reject(new TypeError('fetch failed'));
-      const error = await verify(token, HERE).catch((thrown: unknown) => thrown);
+      const error = await Promise.resolve(verify(token, HERE)).catch((thrown: unknown) => thrown);
       expect(error).to.be.instanceOf(HttpError).and.include({ status: 503 });
       keys = before;
       expect(await verify(token, HERE)).to.be.an('object');

@@ -35,19 +35,17 @@ export type CallerHeaderOptions = {
   now: () => number;
 };
 
-/** Reuses a JWT for 30 s, so that it is valid for at least 30 s more. */
+/** Reuses a JWT for 30 s, so that it is valid for at least 30 s more, and returns it at once to the caller who had it last. */
 export function callerHeaders(
   options: CallerHeaderOptions,
-): (caller: Caller) => Promise<Readonly<Record<string, string>>> {
+): (
+  caller: Caller,
+) => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>> {
   const cache = lruCache<Signed>(MAX_CACHED);
   /** A caller is another object after its records were read again: its JWT is then still in the cache. */
   const ofCaller = new WeakMap<Caller, Validity & { headers: Record<string, string> }>();
-  return async function headersOf(caller) {
-    const now = options.now();
-    const key = options.signingKey();
+  const signFor = async (caller: Caller, key: SigningKey, now: number) => {
     const { kid } = key.jwk;
-    const last = ofCaller.get(caller);
-    if (last && isReusable(last, kid, now)) return last.headers;
     const claims = claimsOf(options, caller);
     const name = JSON.stringify([kid, claims]);
     const known = cache.get(name);
@@ -59,6 +57,12 @@ export function callerHeaders(
     const headers = { ...plainHeaders(options.headers, claims), [CALLER_HEADER]: signed.text };
     ofCaller.set(caller, { kid, signedAt: signed.signedAt, headers });
     return headers;
+  };
+  return function headersOf(caller) {
+    const now = options.now();
+    const key = options.signingKey();
+    const last = ofCaller.get(caller);
+    return last && isReusable(last, key.jwk.kid, now) ? last.headers : signFor(caller, key, now);
   };
 }
 

@@ -8,17 +8,17 @@ import { type ArgumentChecker, openArgumentChecker, type Outcome } from './argum
 import { refuseBatch } from './levels.ts';
 import type { ToolPinning } from './tool-pinning.ts';
 
-/** Returns the responses if the arguments of a message do not fit. */
+/** Returns the responses if the arguments of a message do not fit. Undefined at once if nothing is checked. */
 export type CheckArguments = (
   caller: Caller,
   messages: readonly Message[],
-) => Promise<object[] | undefined>;
+) => Promise<object[] | undefined> | undefined;
 
 export function validation({ validateArguments, toolChanges }: Upstream): boolean | 'warn' {
   return validateArguments ?? toolChanges === 'hold';
 }
 
-const NOTHING: CheckArguments = async () => undefined;
+const NOTHING: CheckArguments = () => undefined;
 
 export async function openArgumentCheck(
   services: Services,

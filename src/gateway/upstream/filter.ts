@@ -30,11 +30,17 @@ import type { ToolHolds } from './tool-holds.ts';
 export type FilterMessage = (message: RpcMessage) => Promise<RpcMessage | undefined>;
 
 /** Omits the messages that the filter drops. */
-export async function filterAll(
+export function filterAll(
+  messages: readonly RpcMessage[],
+  filter: FilterMessage,
+): readonly RpcMessage[] | Promise<readonly RpcMessage[]> {
+  return messages.some(needsFilter) ? filterEach(messages, filter) : messages;
+}
+
+async function filterEach(
   messages: readonly RpcMessage[],
   filter: FilterMessage,
 ): Promise<readonly RpcMessage[]> {
-  if (!messages.some(needsFilter)) return messages;
   const filtered = [];
   for (const message of messages) filtered.push(await filter(message));
   return filtered.filter((message) => message !== undefined);

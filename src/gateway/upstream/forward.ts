@@ -73,7 +73,8 @@ export async function forward(
     if (request.token) maskBytes(response.body, request.token());
     if (response.status === 401 && request.refused) throw request.refused();
     if (response.status === 403) await request.forbidden?.(challengeOf(response));
-    await forwardResponse(call, response, request, lifetime);
+    const forwarding = forwardResponse(call, response, request, lifetime);
+    if (forwarding) await forwarding;
     lifetime.requireActive();
     lifetime.endWhenRead(proxy.upstream.silence);
   } catch (error) {
@@ -90,14 +91,24 @@ function challengeOf({ headers }: UpstreamResponse): string {
 }
 
 /** A request that was answered 401 had no effect, so it is repeated, once. */
-export async function sendWithCredential(
+export function sendWithCredential(
   { send }: Pick<Proxy, 'send'>,
   request: Renewable,
   options: ExchangeOptions,
   lifetime: Lifetime,
 ): Promise<UpstreamResponse> {
-  const { renew, body } = request;
+  const { renew } = request;
   if (!renew) return send(request, options, lifetime);
+  return sendRenewably(send, { request, renew }, options, lifetime);
+}
+
+async function sendRenewably(
+  send: Proxy['send'],
+  { request, renew }: { request: Renewable; renew: NonNullable<Renewable['renew']> },
+  options: ExchangeOptions,
+  lifetime: Lifetime,
+): Promise<UpstreamResponse> {
+  const { body } = request;
   const response = await send(request, options, lifetime);
   if (response.status !== 401) return response;
   lifetime.abortExchanges(new Error('the upstream answered 401'));

@@ -103,7 +103,7 @@ export function withCredential(
 }
 
 /** Returns the headers for the upstream: the client's that it may see, who calls, and the operator's credentials. */
-export async function attachCredentials(
+export function attachCredentials(
   { callerHeaders: headersOf, credentials, ids, parameterHeaders, services, upstream }: Proxy,
   call: AuthenticatedCall,
   {
@@ -119,22 +119,25 @@ export async function attachCredentials(
     personal: CredentialInUse | undefined;
     session?: OpenSession | undefined;
   },
-): Promise<Record<string, string>> {
+): Record<string, string> | Promise<Record<string, string>> {
   const operators = upstream.headers;
-  return outboundHeaders(
-    { req, messages },
-    {
-      ids,
-      parameterHeaders,
-      caller,
-      session,
-      callerHeaders: await headersOf(call.caller),
-      credentials:
-        credentials && personal ? withCredential(operators, credentials, personal) : operators,
-      host: upstream.host,
-      version: services.version,
-    },
-  );
+  const attach = (ofCaller: Readonly<Record<string, string>>) =>
+    outboundHeaders(
+      { req, messages },
+      {
+        ids,
+        parameterHeaders,
+        caller,
+        session,
+        callerHeaders: ofCaller,
+        credentials:
+          credentials && personal ? withCredential(operators, credentials, personal) : operators,
+        host: upstream.host,
+        version: services.version,
+      },
+    );
+  const signed = headersOf(call.caller);
+  return signed instanceof Promise ? signed.then(attach) : attach(signed);
 }
 
 /** The state of a request that waited for the account, as bound for the caller. */

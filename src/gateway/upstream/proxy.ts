@@ -297,7 +297,7 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
   const method = requireMethod(ctx);
   call.body = undefined;
   const posted = method === 'POST' ? requirePosted(ctx, body) : [];
-  const personal = await findCredentialOf(proxy, call.caller);
+  const personal = proxy.credentials && (await findCredentialOf(proxy, call.caller));
   const waiting = personal && (await proxy.waiting.find(call.caller, ctx.req));
   if (personal && !('header' in personal)) {
     const asked = { messages: posted, problem: personal, waiting };
@@ -309,12 +309,14 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
   const caller = boundCaller(call.caller, personal);
   const messages = personal ? withoutOwnState(proxy, call, posted) : posted;
   const session = waiting && (await openWaiting(proxy, call, { waiting, caller, personal }));
-  const headers = await attachCredentials(proxy, call, { messages, caller, personal, session });
+  const attached = attachCredentials(proxy, call, { messages, caller, personal, session });
+  const headers = attached instanceof Promise ? await attached : attached;
   const ownTasks = messages.some(namesTask) ? await proxy.tasks.idsOf(caller) : NO_TASKS;
   const refusal = { rules, productName, supportContact, ids, ownTasks, holds };
   const held = holds.state();
   const forbidden = refuseMessages(refusal, caller, messages);
-  const misfits = forbidden ? undefined : await proxy.checkArguments(caller, messages);
+  const checking = forbidden ? undefined : proxy.checkArguments(caller, messages);
+  const misfits = checking && (await checking);
   const refused =
     forbidden ??
     misfits ??
@@ -328,11 +330,13 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
   if (kind === 'listening') call.slot.listen();
   const { audit, services } = proxy;
   const recording = { audit, levels: rules.levels, logger: services.logger };
-  const unrecorded = await recordCalls(recording, call, messages);
+  const recorded = recordCalls(recording, call, messages);
+  const unrecorded = recorded instanceof Promise ? await recorded : recorded;
   if (unrecorded) return respondLocally(call, body, unrecorded);
   const lifetime = startLifetime(proxy, call, kind);
   // From here on, the lifetime follows changes. Before it, what was waited for took its time.
-  await call.revalidateIfChanged();
+  const revalidating = call.revalidateIfChanged();
+  if (revalidating) await revalidating;
   if (proxy.noteToolUse) calledTools(messages).forEach(proxy.noteToolUse);
   if (personal && kind === 'listening') endWithCredential(proxy, call, personal, lifetime);
   const filter = filterOf(

@@ -43,13 +43,13 @@ const ALLOWED_METHODS = ['GET', 'POST', 'DELETE'];
 const SESSION_ID = /^[\x21-\x7e]{1,4096}$/;
 const REVISION = /^[\w.-]{1,40}$/;
 
-/** Validates and filters the upstream's response, and forwards it without the upstream's own headers. Throws HttpError. */
-export async function forwardResponse(
+/** Validates and filters the upstream's response, and forwards it without the upstream's own headers: at once if it has no body. Throws HttpError. */
+export function forwardResponse(
   call: AuthenticatedCall,
   response: UpstreamResponse,
   options: ResponseOptions,
   lifetime: Pick<Lifetime, 'requireActive'>,
-): Promise<void> {
+): Promise<void> | undefined {
   const { ctx } = call;
   const { status, headers } = response;
   const { requestIds, localResponses, bindSession } = options;
@@ -65,13 +65,15 @@ export async function forwardResponse(
   if (status >= 400) throw upstreamRefusal(call, status, headers, rpcError(kind, response.body));
   forwardHeaders(ctx, headers, bindSession);
   const isEmpty = ctx.method === 'DELETE' || (ctx.method === 'POST' && requestIds.length === 0);
-  if (isEmpty && localResponses.length > 0)
-    return sendPieces(ctx, 200, [JSON.stringify(localResponses)], JSON_HEADERS);
-  if (isEmpty) return sendEmpty(ctx, status);
+  if (isEmpty) {
+    if (localResponses.length === 0) sendEmpty(ctx, status);
+    else sendPieces(ctx, 200, [JSON.stringify(localResponses)], JSON_HEADERS);
+    return undefined;
+  }
   requireIdentity(headers['content-encoding']);
   if (kind === 'application/json' && ctx.method === 'POST')
-    await forwardBody(ctx, response, options, lifetime);
-  else throw badGateway(new Error(`the upstream answered ${status} with ${kind ?? 'nothing'}`));
+    return forwardBody(ctx, response, options, lifetime);
+  throw badGateway(new Error(`the upstream answered ${status} with ${kind ?? 'nothing'}`));
 }
 
 export function forwardHeaders(
@@ -131,7 +133,8 @@ async function filterBody(
   response.body = NOTHING;
   const received = matchResponses(messages, requestIds);
   for (const message of received) if (isResponse(message)) onAnswer(message);
-  const filtered = await filterAll(received, filter);
+  const filtering = filterAll(received, filter);
+  const filtered = filtering instanceof Promise ? await filtering : filtering;
   if (filtered.length === 0)
     throw badGateway(new Error('the response of the upstream has no message for this caller'));
   const turnToWrite = nextTurn(length);

@@ -53,7 +53,7 @@ describe('A call that ends while its answer is filtered', () => {
       { ...common, filter, secrets: () => ({}) } as unknown as Response[2],
       lifetime,
     );
-    expect(await forwarding.catch((error: unknown) => error)).to.equal(revoked);
+    expect(await forwarding?.catch((error: unknown) => error)).to.equal(revoked);
     expect(written).to.deep.equal([]);
   });
 
