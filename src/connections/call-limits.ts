@@ -35,6 +35,22 @@ export type CallLimit = { kind: CallLimitKind; of?: string; window: CallWindow }
 /** What a call is about. */
 export type LimitedCall = { level: Level; tool: string | undefined };
 
+/** Whether calls of anybody have to keep a limit of the settings. */
+export function haveLimits(settings: CallLimitSettings): boolean {
+  const known = areLimited.get(settings);
+  if (known !== undefined) return known;
+  const { levels, limits, upstreams } = settings;
+  const isLimited =
+    limits.calls.perPerson !== undefined ||
+    limits.calls.perConnection !== undefined ||
+    levels.some(({ calls }) => calls !== undefined) ||
+    upstreams.some(({ tools }) => tools.some(({ calls }) => calls !== undefined));
+  areLimited.set(settings, isLimited);
+  return isLimited;
+}
+
+const areLimited = new WeakMap<CallLimitSettings, boolean>();
+
 /** Returns the limits that a call must keep. */
 export function limitsOfCall(
   settings: CallLimitSettings,

@@ -3,6 +3,7 @@ import { recordAudit } from '../audit/audit.ts';
 import {
   type CallLimit,
   type CallLimitSettings,
+  haveLimits,
   type LimitedCaller,
   limitsOfCall,
   reachedKey,
@@ -106,6 +107,7 @@ export function callLimits(services: LimitServices): LimitCalls {
   };
 }
 
+const NOTHING: Counted[] = [];
 const NOTHING_COUNTED: AddedCalls = { count: 0, secondsLeft: 0 };
 const GIVEN_BACK_UNTIL_SECONDS = 1;
 
@@ -115,6 +117,8 @@ function countedMessages(
   { caller, connector, mintedToken, body, handler }: AuthenticatedCall,
   required: readonly (RequiredLevel | undefined)[],
 ): Counted[] {
+  const ownLimit = caller.calls ?? connector?.calls ?? mintedToken?.calls;
+  if (ownLimit === undefined && !haveLimits(settings)) return NOTHING;
   const messages: unknown[] = Array.isArray(body) ? body : [body];
   const limited = limitedCaller({ caller, connector, mintedToken } as Access);
   const counted = messages.flatMap((message, index) => {

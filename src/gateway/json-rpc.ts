@@ -12,13 +12,12 @@ const NULLABLE: ReadonlySet<string> = new Set(['id', 'method', 'params', 'result
  * of a call that succeeded, and the null id of a request, which MCP does not allow.
  */
 export function withoutNulls(value: unknown): unknown {
-  if (!isObject(value)) return value;
+  if (!isObject(value) || !Object.values(value).includes(null)) return value;
   const { method, error } = value;
   const isRequest = typeof method === 'string' && !method.startsWith('notifications/');
   const isSuccess = (method ?? error ?? undefined) === undefined;
   const isKept = (name: string) =>
     (name === 'result' && isSuccess) || (name === 'id' && isRequest) || !NULLABLE.has(name);
-  if (!Object.values(value).includes(null)) return value;
   return Object.fromEntries(
     Object.entries(value).filter(([name, member]) => member !== null || isKept(name)),
   );

@@ -13,8 +13,7 @@ export type Outline = { isBatch: boolean; requests: RequestOutline[] };
 /** Of a parsed body, which may be invalid. */
 export function outlineOf(body: unknown): Outline {
   const isBatch = Array.isArray(body);
-  const messages: unknown[] = isBatch ? body : [body];
-  return { isBatch, requests: messages.flatMap(requestIn) };
+  return { isBatch, requests: isBatch ? body.flatMap(requestIn) : requestIn(body) };
 }
 
 /** Of the text of a body that has been read, without parsing all of it. */

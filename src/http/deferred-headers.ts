@@ -50,9 +50,13 @@ export function sendPieces(
   requestContext(ctx).sentBytes = bytes;
   beginResponse(ctx, status, { ...headers, 'Content-Length': String(bytes) });
   const { res } = ctx;
-  if (pieces.length > 1) {
+  const [only, ...others] = pieces;
+  if (others.length > 0) {
     res.cork();
     for (const piece of pieces) res.write(piece);
     res.end();
-  } else res.end(pieces[0]);
+  } else if (typeof only === 'string' && only.length === bytes)
+    // ASCII, which is written faster if it need not be encoded.
+    res.end(only, 'latin1');
+  else res.end(only);
 }

@@ -79,7 +79,7 @@ export function whenClosed(ctx: Koa.Context, end: () => void): void {
   if (context.onClosed) return void context.onClosed.push(end);
   const ends = [end];
   context.onClosed = ends;
-  ctx.res.once('close', () => {
+  ctx.res.on('close', () => {
     for (const each of ends) each();
   });
 }

@@ -161,12 +161,14 @@ export function createdTask(result: Record<string, unknown>): NewTask | undefine
  */
 export function tasksNamedIn({ id, method = '', params }: Message): unknown[] {
   const related = relatedTask(params);
-  const { taskIds } = membersOf(params?.['notifications']);
-  return [
-    ...(method.startsWith('tasks/') && method !== 'tasks/list' ? [params?.['taskId']] : []),
-    ...(method === 'subscriptions/listen' && taskIds !== undefined ? [taskIds].flat() : []),
-    ...(id !== undefined && method !== '' && related !== undefined ? [related] : []),
-  ];
+  const named: unknown[] = [];
+  if (method.startsWith('tasks/') && method !== 'tasks/list') named.push(params?.['taskId']);
+  if (method === 'subscriptions/listen') {
+    const { taskIds = [] } = membersOf(params?.['notifications']);
+    named.push(...[taskIds].flat());
+  }
+  if (id !== undefined && method !== '' && related !== undefined) named.push(related);
+  return named;
 }
 
 /**
@@ -186,7 +188,7 @@ export function withoutForeignTask(own: ReadonlySet<string>, message: Message): 
 
 export function namesTask(message: Message): boolean {
   const { params, result } = message;
-  const isRelated = [params, result].some((members) => relatedTask(members) !== undefined);
+  const isRelated = relatedTask(params) !== undefined || relatedTask(result) !== undefined;
   return isRelated || tasksNamedIn(message).length > 0;
 }
 

@@ -28,9 +28,15 @@ export function concurrencyLimiter(
     const share = kind === 'listening' ? LISTENING_SHARE : 1;
     if (taken >= Math.max(1, Math.floor(limit * share))) throw refusal();
   };
+  const owners = new WeakMap<Caller, string>();
+  const ownerOf = (caller: Caller) => {
+    const owner = owners.get(caller) ?? `${upstream} ${limitOwner(caller)}`;
+    owners.set(caller, owner);
+    return owner;
+  };
   return {
     acquire(caller, kind) {
-      const owner = `${upstream} ${limitOwner(caller)}`;
+      const owner = ownerOf(caller);
       const count = openCalls.count(owner);
       requireFree(count, perCaller, kind, tooManyOfCaller);
       requireFree(openCalls.here(upstream), inAll, kind, tooManyInAll);

@@ -25,7 +25,7 @@ export class Lifetime {
     this.#res = res;
     this.#release = release;
     this.#timer = this.#startTimer(timeout);
-    res.once('close', this.#onClose);
+    res.on('close', this.#onClose);
     if (res.destroyed) this.#onClose();
   }
 

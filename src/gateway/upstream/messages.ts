@@ -76,10 +76,12 @@ export function writeMessages({ messages, isBatch }: ReadMessages): string {
 
 /** Returns undefined for anything that is not JSON-RPC 2.0. */
 function asMessage(value: unknown): RpcMessage | undefined {
-  const { id, ...others } = membersOf(withoutNulls(value));
-  if (others['jsonrpc'] !== '2.0') return undefined;
-  if (!('result' in others || 'error' in others || 'method' in others)) return undefined;
-  return id === undefined || id === null ? others : { jsonrpc: '2.0', id, ...others };
+  const members = membersOf(withoutNulls(value));
+  if (members['jsonrpc'] !== '2.0') return undefined;
+  if (!('result' in members || 'error' in members || 'method' in members)) return undefined;
+  if (members['id'] !== null) return members;
+  const { id: _null, ...others } = members;
+  return others;
 }
 
 /** A response that also has a method is a response, because a client may read it as one. */
@@ -95,12 +97,12 @@ export function matchResponses(
   messages: readonly RpcMessage[],
   requestIds: readonly MessageId[],
 ): RpcMessage[] {
-  const [only, ...others] = requestIds;
+  const only = requestIds.length === 1 ? requestIds[0] : undefined;
   return messages.map((message) => {
     if (!isResponse(message)) return message;
     const { id, result } = message;
     if (id === undefined && result === undefined)
-      return only === undefined || others.length > 0 ? message : { ...message, id: only };
+      return only === undefined ? message : { ...message, id: only };
     if (requestIds.some((requestId) => isSameId(requestId, id))) return message;
     throw new ForeignResponse('the upstream sent a response to another request');
   });

@@ -36,6 +36,7 @@ import {
 import type { McpHandler } from '../mcp-handler.ts';
 import type { RecordCache } from '../record-cache.ts';
 import { recordCalls } from '../record-calls.ts';
+import type { RequestOutline } from '../request-outline.ts';
 import {
   idBinder,
   namesTask,
@@ -349,9 +350,9 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
   const sent = messages.map((message) =>
     withUnboundState(ids, caller, withoutForeignTask(ownTasks, message)),
   );
-  const requests = messages.flatMap(({ id, method: name }) =>
-    id === undefined || name === undefined ? [] : [{ id, method: name }],
-  );
+  const requests: RequestOutline[] = [];
+  for (const { id, method: name } of messages)
+    if (id !== undefined && name !== undefined) requests.push({ id, method: name });
   // Not awaited here, because this function would keep the messages for as long.
   return forward(proxy, call, lifetime, {
     method,
