@@ -244,6 +244,11 @@ const MAX_BLOCKS = 128;
 /** The clocks of processes differ, and may jump. */
 const CLOCK_SKEW_SECONDS = 86_400;
 
+/** The index of calls that need not be recorded has nothing else (`isInPart`), and is the largest. */
+function mayHave(part: LogPart, { event = 'call' }: AuditFilters): boolean {
+  return part === 'lasting' || event === 'call';
+}
+
 /** Reads the parts of the index side by side, first a little and then more at a time. */
 async function* scan(
   { store, auditBlocks }: Searched,
@@ -256,7 +261,7 @@ async function* scan(
     start === undefined || (newestFirst ? number < start : number > start);
   const isFirst = (one: number, other: number) => (newestFirst ? one > other : one < other);
   const first = start ?? (newestFirst ? Number.MAX_SAFE_INTEGER : 0);
-  const parts: Part[] = LOG_PARTS.map((part) => ({
+  const parts: Part[] = LOG_PARTS.filter((part) => mayHave(part, filters)).map((part) => ({
     part,
     next: first,
     isDone: false,

@@ -137,6 +137,24 @@ onEachStore('The index of the audit log in memory', (system) => {
     expect(read).to.be.within(3, 8);
   });
 
+  it('a search for another event than a call reads no block of calls that need not be recorded', async () => {
+    const read = new Set<LogPart>();
+    const watched = {
+      ...store,
+      readLogBlocks(...[log, range]: Parameters<OpenedStore['readLogBlocks']>) {
+        read.add(range.part);
+        return store.readLogBlocks(log, range);
+      },
+    };
+    const search = async (event: string) => {
+      read.clear();
+      await searchAudit({ store: watched }, { filters: { event }, limit: 10 });
+      return [...read].toSorted();
+    };
+    expect(await search('checkpoint')).to.deep.equal(['lasting']);
+    expect(await search('call')).to.deep.equal(['bulk', 'lasting']);
+  });
+
   it('finds the same items after many were trimmed', async () => {
     const services = {
       ...auditServices(store, START + 3600 * 13),
