@@ -7,7 +7,7 @@ import { type AuditItem, type AuditServices, newItemId, storeAudit } from './aud
 import type { LateWrite, NewAuditItem, StoredPlace } from './audit-log.ts';
 import { noteReach } from './audit-reach.ts';
 
-/** An item of the time `at` (seconds since the epoch). It gets its id when it is written. */
+/** An item of the time `at` (seconds since the epoch). It gets its id and its time when it is written, and is not copied: it belongs to the buffer. */
 export type WaitingItem = {
   at: number;
   item: Omit<AuditItem, 'id' | 'time'>;
@@ -156,5 +156,5 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
 
 function identified({ at, item, part, completes }: WaitingItem): NewAuditItem {
   const time = new Date(at * 1000).toISOString();
-  return { item: { id: newItemId(), time, ...item }, part, completes };
+  return { item: Object.assign(item, { id: newItemId(), time }), part, completes };
 }

@@ -59,7 +59,7 @@ export function timeOfRow({ time }: AuditItem): number {
   return Math.floor(Date.parse(time) / 1000);
 }
 
-/** An item to append. `completes` is the call that it ends. */
+/** An item to append, which gets its epoch and number then. `completes` is the call that it ends. */
 export type NewAuditItem = {
   item: AuditItem;
   part: LogPart;
@@ -94,15 +94,17 @@ export async function appendAudit(
   const { first, epoch } = stored ?? (await store.appendLog<AuditItem>(LOG, entries, token));
   if (digests?.isUsed && !isAgain) {
     const hashed = new Map<string, string>();
-    const number = first + entries.length - 1;
-    const newest = { number, epoch, id: entries.at(-1)?.value.id ?? '' };
-    for (const [index, { value }] of entries.entries()) {
-      const place = { epoch, number: first + index };
-      const digest = itemDigest(value, place, hashed);
-      digests.add(place.number, { id: value.id ?? '', epoch, digest, newest });
-    }
+    digests.add({
+      first,
+      epoch,
+      ids: entries.map(({ value }) => value.id ?? ''),
+      digests: entries.map(({ value }, index) =>
+        itemDigest(value, { epoch, number: first + index }, hashed),
+      ),
+    });
   }
-  return added.map(({ item }, index) => ({ ...item, epoch, number: first + index }));
+  // Not copied: of many items, copies live long enough to cost more than the rest of their storing.
+  return added.map(({ item }, index) => Object.assign(item, { epoch, number: first + index }));
 }
 
 const MAX_SEARCHED = 100_000;

@@ -29,7 +29,8 @@ export type CallRecord = {
   /** Of the message in the body. */
   index: number;
   messageId: unknown;
-  item: Omit<AuditItem, 'time' | 'outcome'>;
+  /** Without id, time and outcome. It has all members from the beginning, and becomes the item that is stored. */
+  item: AuditItem;
   isRecorded: boolean;
   /** The item that was stored before the call was made. */
   started?: AuditItem;
@@ -84,10 +85,9 @@ export function callAudit({ settings, services, refusals }: CallAuditOptions): C
   /** By connection: what its app called itself when it was initialized. */
   const clientNames = lruCache<string>(MAX_KNOWN_NAMES);
 
-  const origin = ({ ctx }: Call) => ({
-    address: text(recordedAddress(requestContext(ctx).address, addresses), MAX_TEXT_LENGTH),
-    userAgent: text(ctx.req.headers['user-agent'], MAX_TEXT_LENGTH),
-  });
+  const addressOf = ({ ctx }: Call) =>
+    text(recordedAddress(requestContext(ctx).address, addresses), MAX_TEXT_LENGTH);
+  const userAgentOf = ({ ctx }: Call) => text(ctx.req.headers['user-agent'], MAX_TEXT_LENGTH);
   const nameOf = (call: AuthenticatedCall, message: unknown) => {
     const { method, params } = membersOf(message);
     const { clientInfo, _meta: meta } = membersOf(params);
@@ -112,6 +112,10 @@ export function callAudit({ settings, services, refusals }: CallAuditOptions): C
       messageId,
       isRecorded: isRecorded(levels, caller.level),
       item: {
+        id: undefined,
+        epoch: undefined,
+        number: undefined,
+        time: '',
         event: 'call',
         account: caller.accountId,
         clientId: caller.clientId,
@@ -124,9 +128,17 @@ export function callAudit({ settings, services, refusals }: CallAuditOptions): C
         target: targetOf(method, name, uri),
         level: caller.level,
         bytesIn: requestContext(call.ctx).receivedBytes,
-        ...origin(call),
+        address: addressOf(call),
+        userAgent: userAgentOf(call),
         clientName: nameOf(call, message),
         traceId: traceIdOf(membersOf(meta)['traceparent'], call.ctx.req.headers['traceparent']),
+        arguments: undefined,
+        argumentsJson: undefined,
+        outcome: '',
+        reason: undefined,
+        toolError: undefined,
+        ms: undefined,
+        bytesOut: undefined,
       },
     };
     if (authorizeRequest(levels, caller, required).decision !== 'allowed')
@@ -153,7 +165,7 @@ export function callAudit({ settings, services, refusals }: CallAuditOptions): C
       const end = { event: 'call_ended', call: started.id, ...ended };
       return buffer.add({ at: now(), item: end, part, completes: started });
     }
-    const whole = { at, item: { ...item, ...ended }, part } as const;
+    const whole = { at, item: Object.assign(item, ended), part } as const;
     if (outcome !== 'refused') return buffer.add(whole);
     buffer.addRefused(`${item.grantId ?? item.account} ${why}`, whole);
   };
@@ -175,7 +187,8 @@ export function callAudit({ settings, services, refusals }: CallAuditOptions): C
         level: caller.level,
       }),
       connector: connectorId,
-      ...origin(call),
+      address: addressOf(call),
+      userAgent: userAgentOf(call),
       outcome: outcomeOfResponse(outcomeOf(ctx).status, reason),
       reason,
     };
@@ -192,10 +205,10 @@ export function callAudit({ settings, services, refusals }: CallAuditOptions): C
   const storeStarted = async (records: readonly CallRecord[]) => {
     const stored = await storeAuditDurably(
       services,
-      records.map(({ item }) => ({
-        item: auditItem(services, { ...item, outcome: 'started' }),
-        part: 'lasting',
-      })),
+      records.map(({ item }) => {
+        const { id: _id, time: _time, ...started } = item;
+        return { item: auditItem(services, { ...started, outcome: 'started' }), part: 'lasting' };
+      }),
     );
     records.forEach((record, index) => {
       const started = stored[index];
