@@ -219,12 +219,13 @@ export function callAudit({ settings, services, refusals }: CallAuditOptions): C
     begin(call, required) {
       const messages: unknown[] = Array.isArray(call.body) ? call.body : [call.body];
       const isLogged = calls === 'all' || isRecorded(levels, call.caller.level);
-      const records = messages.flatMap((message, index) => {
+      const records: CallRecord[] = [];
+      for (const [index, message] of messages.entries()) {
         const { method } = membersOf(message);
         if (method === 'initialize') nameOf(call, message);
         const isCall = required[index] !== undefined || method === 'tools/call';
-        return isLogged && isCall ? [recordOf(call, message, required[index], index)] : [];
-      });
+        if (isLogged && isCall) records.push(recordOf(call, message, required[index], index));
+      }
       call.recorded = { records, at: now(), began: performance.now() };
     },
     async start(call) {

@@ -28,7 +28,7 @@ import {
   STREAM_TYPE,
 } from './proxy-probe.ts';
 import { spanIds, traceRequests } from './request-spans.ts';
-import { newRequestContext, outcomeOf, requestContext, whenClosed } from './request-context.ts';
+import { beginRequestContext, outcomeOf, requestContext, whenClosed } from './request-context.ts';
 import { isWellKnown, refuseNestedWellKnown } from './well-known.ts';
 
 export type HostOptions = {
@@ -62,7 +62,7 @@ export function createHost(options: HostOptions): Koa {
     return async (req, res) => {
       // The types of Koa allow HTTP/2.
       const ctx = app.createContext(req as IncomingMessage, res as ServerResponse);
-      ctx.state = newRequestContext();
+      beginRequestContext(ctx);
       try {
         res.statusCode = 404;
         await serve(ctx);

@@ -47,8 +47,8 @@ export type RequestContext = {
   onClosed?: (() => void)[];
 };
 
-/** All members from the beginning: adding them one by one takes longer, and memory for each. */
-export function newRequestContext(): RequestContext {
+/** Call it before any other step. All members are there from the beginning: adding them one by one takes longer, and memory for each. */
+export function beginRequestContext(ctx: Pick<Koa.Context, 'state'>): void {
   const members: Record<keyof RequestContext, unknown> = {
     requestId: '',
     address: '',
@@ -65,7 +65,7 @@ export function newRequestContext(): RequestContext {
     isEventStream: undefined,
     onClosed: undefined,
   };
-  return members as RequestContext;
+  ctx.state = members;
 }
 
 /** The only access to `ctx.state`, which Koa leaves untyped. Host middleware sets `requestId` and `address`. */
