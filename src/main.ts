@@ -41,7 +41,7 @@ export async function runServer(
     const local = localSettingsFile(environment, options);
     const again = local === undefined ? options : { ...options, config: local };
     const read = () => loadSettings(environment, { options: again });
-    useForwardProxy(settings.forwardProxy);
+    await useForwardProxy(settings.forwardProxy);
     const secretVariables = () => secretVariablesIn(environment, again);
     const { startGatehouse } = await import('./server.ts');
     const running = await startGatehouse(settings, {

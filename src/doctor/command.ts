@@ -96,7 +96,7 @@ async function createDoctorReport(options: Options, terminal: Terminal): Promise
   const { examine } = await import('./examination.ts');
   const { openDeployment } = await import('./deployment.ts');
   const { useForwardProxy } = await import('../http/forward-proxy.ts');
-  if (settings) useForwardProxy(settings.forwardProxy);
+  if (settings) await useForwardProxy(settings.forwardProxy);
   const deployment = openDeployment({
     authUrl,
     resourceUrl,

@@ -1,10 +1,11 @@
 // Sends the requests of this process through the proxy of the network.
-import { Agent, ProxyAgent, setGlobalDispatcher } from 'undici';
+import type { ProxyAgent } from 'undici';
 import { type ForwardProxy, proxyFor } from '../settings/forward-proxy.ts';
 
-/** For every `fetch` of the process. Does nothing without a proxy. */
-export function useForwardProxy(proxy: ForwardProxy): void {
+/** For every `fetch` of the process. Does nothing without a proxy: loading the library takes a tenth of a start. */
+export async function useForwardProxy(proxy: ForwardProxy): Promise<void> {
   if (proxy.http === undefined && proxy.https === undefined) return;
+  const { Agent, ProxyAgent, setGlobalDispatcher } = await import('undici');
   const agents = new Map<string, ProxyAgent>();
   const agentOf = (uri: string) => {
     const agent = agents.get(uri) ?? new ProxyAgent({ uri });

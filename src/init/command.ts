@@ -67,7 +67,7 @@ export function addInitCommand(program: Command, terminal: Terminal): void {
       // Imported here, because it loads an MCP client, which would delay every other command.
       const { init } = await import('./init.ts');
       const { useForwardProxy } = await import('../http/forward-proxy.ts');
-      useForwardProxy(readForwardProxy(environment).value);
+      await useForwardProxy(readForwardProxy(environment).value);
       const result = await init({
         given,
         folder: dir,
