@@ -1,4 +1,5 @@
 // Accepted redirect URIs (RFC 6749 section 3.1.2, RFC 8252 section 7.3): an allow-list of exact strings, and loopback.
+import { lruCache } from '../../lru-cache.ts';
 import { hasResponseParameter, matchesPattern } from '../../settings/redirect-uri.ts';
 
 const LOOPBACK = /^http:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?([/?][!-~]*)?$/;
@@ -29,9 +30,20 @@ export function isAcceptedRedirect(
   documentUrl?: string,
 ): uri is string {
   if (typeof uri !== 'string' || uri.length > MAX_LENGTH) return false;
+  const accepted = acceptedBy.get(policy) ?? lruCache<true>(MAX_ACCEPTED);
+  acceptedBy.set(policy, accepted);
+  const name = JSON.stringify([uri, documentUrl]);
+  if (accepted.has(name)) return true;
   if (isOwnOrigin(policy, uri) || hasResponseParameter(uri)) return false;
-  return isListed(policy, uri) || isLoopbackRedirect(uri) || isOnOrigin(uri, documentUrl);
+  const isAccepted =
+    isListed(policy, uri) || isLoopbackRedirect(uri) || isOnOrigin(uri, documentUrl);
+  if (isAccepted) accepted.set(name, true);
+  return isAccepted;
 }
+
+/** Those of each client are looked at in every request of it, and a policy never changes. */
+const acceptedBy = new WeakMap<RedirectPolicy, ReturnType<typeof lruCache<true>>>();
+const MAX_ACCEPTED = 1000;
 
 function isListed({ allowed, patterns }: RedirectPolicy, uri: string): boolean {
   return allowed.has(uri) || patterns.some((pattern) => matchesPattern(pattern, uri));
