@@ -1,4 +1,5 @@
 // Response headers that are written with the status line at once, because setting each of them takes longer than a small response.
+import type { ServerResponse } from 'node:http';
 import type Koa from 'koa';
 import { requestContext } from './request-context.ts';
 
@@ -55,8 +56,11 @@ export function sendPieces(
     res.cork();
     for (const piece of pieces) res.write(piece);
     res.end();
-  } else if (typeof only === 'string' && only.length === bytes)
-    // ASCII, which is written faster if it need not be encoded.
-    res.end(only, 'latin1');
-  else res.end(only);
+  } else endWith(res, only ?? '', bytes);
+}
+
+/** Ends a response with a body of so many bytes. A text in ASCII is written faster if it need not be encoded. */
+export function endWith(res: ServerResponse, body: string | Buffer, bytes: number): void {
+  if (typeof body === 'string' && body.length === bytes) res.end(body, 'latin1');
+  else res.end(body);
 }

@@ -6,7 +6,7 @@ import Koa from 'koa';
 import compose from 'koa-compose';
 import type { Logger } from 'pino';
 import { canonicalHostCheck, clientAddress, requireOriginForm } from './canonical-host.ts';
-import { deferHeaders, setDeferredHeaders } from './deferred-headers.ts';
+import { deferHeaders, endWith, setDeferredHeaders } from './deferred-headers.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { Traces } from '../observability/tracing.ts';
 import {
@@ -92,8 +92,9 @@ function sendResponse(ctx: Koa.Context): void {
     pipeline(body, res, () => undefined);
   } else {
     const data = typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body);
-    ctx.length = Buffer.byteLength(data);
-    res.end(data);
+    const bytes = Buffer.byteLength(data);
+    ctx.length = bytes;
+    endWith(res, data, bytes);
   }
 }
 
