@@ -116,7 +116,10 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
     const groups = refused;
     refused = new Map();
     for (const { item, more } of groups.values())
-      if (more > 0) add({ ...item, at: now(), item: { ...item.item, count: more } });
+      if (more > 0) {
+        const { epoch: _epoch, number: _number, ...same } = item.item;
+        add({ ...item, at: now(), item: { ...same, count: more } });
+      }
     for (const [reason, count] of dropped) {
       logger.warn({ reason, count }, 'calls are missing in the audit log');
       const item = { event: 'audit_dropped', reason, count, outcome: 'dropped' };

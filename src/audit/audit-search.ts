@@ -245,8 +245,8 @@ const MAX_BLOCKS = 128;
 const CLOCK_SKEW_SECONDS = 86_400;
 
 /** The index of calls that need not be recorded has nothing else (`isInPart`), and is the largest. */
-function mayHave(part: LogPart, { event = 'call' }: AuditFilters): boolean {
-  return part === 'lasting' || event === 'call';
+function mayHave(part: LogPart, { event }: AuditFilters): boolean {
+  return part === 'lasting' || event === undefined || event === 'call';
 }
 
 /** Reads the parts of the index side by side, first a little and then more at a time. */

@@ -29,7 +29,7 @@ export type CallRecord = {
   /** Of the message in the body. */
   index: number;
   messageId: unknown;
-  /** Without id, time and outcome. It has all members from the beginning, and becomes the item that is stored. */
+  /** Becomes the item that is stored, so nothing changes it once it has ended. It has all members from the beginning; id, time and outcome are placeholders. */
   item: AuditItem;
   isRecorded: boolean;
   /** The item that was stored before the call was made. */

@@ -34,8 +34,12 @@ export function recordCalls(
   messages: readonly Message[],
 ): object[] | undefined | Promise<object[] | undefined> {
   const { level } = call.caller;
-  if (recordsArguments(levels, level) && !keepArguments(call, messages))
-    return failAll(messages, INVALID_PARAMS, ARGUMENTS_TOO_LONG);
+  if (recordsArguments(levels, level)) {
+    // Its items wait to be stored.
+    requireOpen(call);
+    if (!keepArguments(call, messages))
+      return failAll(messages, INVALID_PARAMS, ARGUMENTS_TOO_LONG);
+  }
   return isRecorded(levels, level) ? storeCalls({ audit, logger }, call, messages) : undefined;
 }
 

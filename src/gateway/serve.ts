@@ -124,7 +124,7 @@ async function authenticateCall(gateway: Gateway, call: Call): Promise<Access> {
     return { caller, mintedToken: record };
   }
   const found = gateway.records.readConnector(connectorId);
-  const connector = requireOpen(gateway, found instanceof Promise ? await found : found);
+  const connector = requireUsable(gateway, found instanceof Promise ? await found : found);
   return { caller: await authenticate(authentication, ctx, connector), connector };
 }
 
@@ -135,10 +135,10 @@ export async function requireConnector(
   gateway: ConnectorRules & Pick<Gateway, 'records'>,
   id: string,
 ): Promise<Connector> {
-  return requireOpen(gateway, await gateway.records.readConnector(id));
+  return requireUsable(gateway, await gateway.records.readConnector(id));
 }
 
-function requireOpen(
+function requireUsable(
   { authentication, services }: ConnectorRules,
   connector: Connector | undefined,
 ): Connector {

@@ -47,7 +47,7 @@ export type RequestContext = {
   onClosed?: (() => void)[];
 };
 
-/** Call it before any other step. All members are there from the beginning: adding them one by one takes longer, and memory for each. */
+/** Call it before any other step. All these members are there from the beginning: adding them one by one takes longer, and memory for each. */
 export function beginRequestContext(ctx: Pick<Koa.Context, 'state'>): void {
   const members: Record<keyof RequestContext, unknown> = {
     requestId: '',

@@ -135,6 +135,23 @@ onEachStore('Items of the audit log that nobody waits for', (system) => {
     expect(moments.filter(isMissing)).to.deep.equal([]);
   });
 
+  it('have no place in the log before they are stored, also those with the number of more refused calls', async () => {
+    const sent: (number | undefined)[] = [];
+    const watched: Store = {
+      ...store,
+      appendLog(key, entries, token) {
+        for (const { value } of entries) sent.push((value as { number?: number }).number);
+        return store.appendLog(key, entries, token);
+      },
+    };
+    const buffer = bufferOn(watched);
+    buffer.addRefused('four forbidden', refused('four', 'forbidden'));
+    await until('the first is stored', () => sent.length === 1);
+    buffer.addRefused('four forbidden', refused('four', 'forbidden'));
+    await buffer.close();
+    expect(sent).to.deep.equal([undefined, undefined]);
+  });
+
   it('of a batch that is sent again because the answer was lost, no digest is kept that differs from the stored one', async () => {
     let attempts = 0;
     const losing: Store = {

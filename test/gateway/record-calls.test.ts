@@ -52,10 +52,13 @@ describe('A recorded call whose client disconnects before the call is made', () 
       typeof audit.begin
     >[1]);
     const { logger } = log.services;
-    const record = () =>
-      Promise.resolve(
-        recordCalls({ audit, levels: DEFAULT_LEVELS, logger }, call, [MESSAGE]),
-      ).catch((error: unknown) => error);
+    const record = async () => {
+      try {
+        return await recordCalls({ audit, levels: DEFAULT_LEVELS, logger }, call, [MESSAGE]);
+      } catch (error) {
+        return error;
+      }
+    };
     return { audit, call, record, waiting };
   }
 
@@ -66,8 +69,9 @@ describe('A recorded call whose client disconnects before the call is made', () 
     audit.end(call);
     expect(await record()).to.have.property('code', 'client_gone');
     expect(await stored()).to.deep.equal([]);
-    expect(waiting.map(({ item }) => [item.event, item.reason])).to.deep.equal([
-      ['call', 'client_gone'],
+    // The item waits to be stored, and nothing may change it then.
+    expect(waiting.map(({ item }) => [item.event, item.reason, item.argumentsJson])).to.deep.equal([
+      ['call', 'client_gone', undefined],
     ]);
   });
 

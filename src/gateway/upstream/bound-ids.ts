@@ -165,7 +165,8 @@ export function tasksNamedIn({ id, method = '', params }: Message): unknown[] {
   if (method.startsWith('tasks/') && method !== 'tasks/list') named.push(params?.['taskId']);
   if (method === 'subscriptions/listen') {
     const { taskIds = [] } = membersOf(params?.['notifications']);
-    named.push(...[taskIds].flat());
+    // There may be more than a function can have arguments.
+    for (const task of [taskIds].flat()) named.push(task);
   }
   if (id !== undefined && method !== '' && related !== undefined) named.push(related);
   return named;

@@ -208,6 +208,14 @@ describe('Upstream tasks', () => {
     expect(sent()).to.equal(before);
   });
 
+  it('UPS-01 as many tasks as fit into a request are not found if they are not its caller’s', async () => {
+    const { link, token } = await behind().connected('operations');
+    const taskIds = Array.from({ length: 150_000 }, () => 1);
+    const listen = ask('subscriptions/listen', { notifications: { taskIds } });
+    const { status, rpc } = await call(link, token, listen);
+    expect([status, rpc?.error?.code]).to.deep.equal([200, NOT_FOUND]);
+  });
+
   it('UPS-01 without the tasks extension in the request, a foreign and an unknown task get the same -32021, and an own task reaches the server', async () => {
     const owner = await connectPerson(behind().system, 'operations');
     const other = await behind().connected('operations');
