@@ -10,14 +10,15 @@ export function canonicalJson(value: unknown): string {
 }
 
 /** The names of members as they stand in the canonical form. The default order is that of UTF-16 code units, as the RFC wants it. */
-type Order = readonly { name: string; text: string }[];
+type Order = readonly { name: string; text: string; isGiven: boolean }[];
 
 const MAX_ORDERS = 100;
 
-/** Returns the canonical form of objects without some members. The names of objects that have the same ones are put in order once. */
+/** Returns the canonical form of objects without some members, and with the `given` ones in place of their own. The names of objects that have the same ones are put in order once. */
 export function canonicalObjects(
   without: ReadonlySet<string> = new Set(),
-): (members: Record<string, unknown>) => string {
+  given: readonly string[] = [],
+): (members: Record<string, unknown>, more?: Record<string, unknown>) => string {
   type Known = { names: readonly string[]; order: Order };
   const known = new Map<string, Known>();
   let last: Known = { names: [], order: [] };
@@ -32,19 +33,19 @@ export function canonicalObjects(
       last = found;
       return found.order;
     }
-    const order = names
+    const order = [...new Set([...names, ...given])]
       .filter((name) => !without.has(name))
       .toSorted()
-      .map((name) => ({ name, text: `${quoted(name)}:` }));
+      .map((name) => ({ name, text: `${quoted(name)}:`, isGiven: given.includes(name) }));
     if (known.size >= MAX_ORDERS) known.clear();
     last = { names, order };
     known.set(key, last);
     return order;
   };
-  return (members) => {
+  return (members, more = {}) => {
     let inside = '';
-    for (const { name, text } of orderOf(Object.keys(members))) {
-      const value = members[name];
+    for (const { name, text, isGiven } of orderOf(Object.keys(members))) {
+      const value = isGiven ? more[name] : members[name];
       if (value === undefined) continue;
       inside += inside === '' ? text : `,${text}`;
       inside += canonicalJson(value);

@@ -62,12 +62,11 @@ export function itemDigest(
 ): string {
   const { epoch, number } = place;
   const personal = personalDigests(item, known);
-  const open = { ...item, epoch, number, personal };
-  return hash('sha256', canonicalForm(open), 'base64url');
+  return hash('sha256', canonicalForm(item, { epoch, number, personal }), 'base64url');
 }
 
 const OUTSIDE = ['salt', 'digests', JOINED_NAMES, ...PERSONAL_MEMBERS] as const;
-const canonicalForm = canonicalObjects(new Set(OUTSIDE));
+const canonicalForm = canonicalObjects(new Set(OUTSIDE), ['epoch', 'number', 'personal']);
 
 /** The item without what it says about a person, with the same digest. */
 export function forgotten(item: SealedItem): SealedItem {

@@ -24,6 +24,12 @@ describe('The canonical form of an item (RFC 8785)', () => {
     expect(form({ a: 1, b: 2, c: 3 })).to.equal('{"a":1,"b":2,"c":3}');
   });
 
+  it('takes given members in place of those of the object', () => {
+    const form = canonicalObjects(new Set(), ['b', 'd']);
+    expect(form({ c: 1, b: 2, a: 3 }, { d: 4, b: 5, a: 6 })).to.equal('{"a":3,"b":5,"c":1,"d":4}');
+    expect(form({ c: 1, b: 2, a: 3 })).to.equal('{"a":3,"c":1}');
+  });
+
   it('refuses what libraries write in different ways', () => {
     for (const value of [1.5, -0, null, 2 ** 53, '\ud800', { '\ud800': 1 }])
       expect(() => canonicalJson(value)).to.throw(TypeError);
