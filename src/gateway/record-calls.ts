@@ -35,7 +35,7 @@ export function recordCalls(
 ): object[] | undefined | Promise<object[] | undefined> {
   const { level } = call.caller;
   if (recordsArguments(levels, level)) {
-    // Its items wait to be stored.
+    // The items of a call that has ended wait to be stored, and must not change.
     requireOpen(call);
     if (!keepArguments(call, messages))
       return failAll(messages, INVALID_PARAMS, ARGUMENTS_TOO_LONG);

@@ -56,8 +56,8 @@ export function openStoredDigests(): StoredDigests {
       // Writes may end in another order than that of their numbers, and a log that lost its end gives numbers again.
       const last = lastOf(write);
       const from = behind(write.first - 1);
-      const isLonger = from > 0 && lastOf(writes[from - 1] ?? write) >= write.first;
-      const begin = isLonger ? from - 1 : from;
+      const before = writes[from - 1];
+      const begin = before && lastOf(before) >= write.first ? from - 1 : from;
       const replaced = writes.splice(begin, behind(last) - begin, write);
       count += itemsIn([write]) - itemsIn(replaced);
     },
