@@ -1,5 +1,5 @@
 // Validates what requests and files contain.
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { HttpError } from '../http/errors.ts';
 
 /** Of one request: nobody reads more. */

@@ -1,5 +1,5 @@
 // Turns records into resources of the management API.
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Page } from './resources/schemas.ts';
 
 /** Returns the members of the schema. Times, in seconds in the record, become ISO 8601. */

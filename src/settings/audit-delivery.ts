@@ -1,6 +1,6 @@
 // The targets to which the audit log is delivered, with the secrets that Gatehouse uses there.
 import { isIP } from 'node:net';
-import { z } from 'zod';
+import * as z from 'zod';
 import { auditEvents } from '../observability/labels.ts';
 import { isLoopback } from './addresses.ts';
 import type { SettingsIssue } from './issues.ts';

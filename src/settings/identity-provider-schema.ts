@@ -1,5 +1,5 @@
 // Settings of sign-in providers (OpenID Connect, GitHub) and of trusted issuers (ID-JAG).
-import { z } from 'zod';
+import * as z from 'zod';
 import {
   comparableIssuer,
   duration,

@@ -1,6 +1,6 @@
 // Rate limits: their settings, their defaults, and shared networks.
 import { BlockList, isIP, SocketAddress } from 'node:net';
-import { z } from 'zod';
+import * as z from 'zod';
 import { secondsIn, writeDuration } from './value-types.ts';
 
 /** `count` requests in a window of `seconds`, which starts with the first request. */

@@ -1,7 +1,7 @@
 // Loads the settings from file and environment, validates them, and reports all issues at once.
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import { resolveListeners } from './addresses.ts';
 import {
   type NamedSecrets,

@@ -1,5 +1,5 @@
 // The schema of the settings file. `npm run settings:reference` writes config/settings.md from the descriptions.
-import { z } from 'zod';
+import * as z from 'zod';
 import { DEFAULT_LEVELS, OFFLINE_ACCESS } from '../permission-levels.ts';
 import {
   emailDomain,

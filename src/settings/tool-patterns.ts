@@ -1,5 +1,5 @@
 // What a list named `tools` may contain: what a connector, machine, minted token or entitlement opens of an MCP server.
-import { z } from 'zod';
+import * as z from 'zod';
 
 /** The record of a connector, which every call reads, has the list. */
 const MAX_PATTERNS = 200;

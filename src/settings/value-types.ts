@@ -1,5 +1,5 @@
 // Types of single settings. `valueType` names the type in the settings reference.
-import { z } from 'zod';
+import * as z from 'zod';
 
 const UNITS = { s: 1, m: 60, h: 3600, d: 86_400 } as const;
 

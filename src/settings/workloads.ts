@@ -1,5 +1,5 @@
 // The rules about workloads of a trusted issuer: which programs, by the JWT of their platform, get access through which connector.
-import { z } from 'zod';
+import * as z from 'zod';
 import { rate } from './limits.ts';
 import { toolPatterns } from './tool-patterns.ts';
 import { isDistinct, shortId } from './value-types.ts';

@@ -1,6 +1,6 @@
 // Sign-in at GitHub: OAuth 2.0 with PKCE, then its REST API in place of an ID token (RFC 6749 section 4.1, RFC 7636).
 import * as openid from 'openid-client';
-import { z } from 'zod';
+import * as z from 'zod';
 import {
   emailIn,
   normalizeEmail,

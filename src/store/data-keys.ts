@@ -1,7 +1,7 @@
 // The secrets from which all keys of a store are derived. They are random, and stored encrypted with each root secret that opens the store, so
 // that replacing the root secret changes one record.
 import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto';
-import { z } from 'zod';
+import * as z from 'zod';
 import { createEncryption, type RingKey } from './encryption.ts';
 import { deriveKey } from './key-derivation.ts';
 import { StoreNotOpened } from './store.ts';

@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server';
 import type { CallToolRequestParams, CallToolResult } from '@modelcontextprotocol/server';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Level, Levels } from '../../permission-levels.ts';
 import type { Caller } from '../../gateway/authenticate.ts';
 import { authorizeRequest, denialText } from '../../gateway/authorize.ts';

@@ -4,7 +4,7 @@ import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, Server } from '@modelcontextprotocol/server';
 import type { AuthInfo, Tool as ListedTool } from '@modelcontextprotocol/server';
 import type { Logger } from 'pino';
-import { z } from 'zod';
+import * as z from 'zod';
 import { digestOf } from '../../audit/audit.ts';
 import { setDeferredHeaders } from '../../http/deferred-headers.ts';
 import { type Level, type Levels, recordsArguments } from '../../permission-levels.ts';

@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Level } from '../../permission-levels.ts';
 import { CURRENCY, FIRST_DAY, LAST_DAY, PLANS, SITES, STATUSES, WEEKDAYS } from './dataset.ts';
 

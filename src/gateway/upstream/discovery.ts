@@ -7,7 +7,7 @@ import {
   StreamableHTTPClientTransport,
   type VersionNegotiationOptions,
 } from '@modelcontextprotocol/client';
-import { z } from 'zod';
+import * as z from 'zod';
 import { type CatalogTool, hintsIn } from '../../upstreams/tool-catalog.ts';
 import { membersOf } from '../../json-values.ts';
 import { OLDER_REVISION, STATELESS_SINCE } from './headers.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Levels } from '../../permission-levels.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { NOT_FOUND, type Operation } from '../resources/resource.ts';

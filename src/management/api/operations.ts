@@ -1,5 +1,5 @@
 // The operations of the management API by id. The router, the OpenAPI document and the typed client are all derived from them.
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Levels } from '../../permission-levels.ts';
 import { accessOperations } from '../resources/access.ts';
 import { accountOperations } from '../resources/account.ts';

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { Router } from '@koa/router';
 import type Koa from 'koa';
-import { z } from 'zod';
+import * as z from 'zod';
 import { readJson } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
 import { requestContext } from '../../http/request-context.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { isObject } from '../../json-values.ts';
 import { describeIssue, parseInput } from '../parse-input.ts';
 import {

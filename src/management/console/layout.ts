@@ -1,6 +1,6 @@
 // Values that the pages of the console share: the layout around a page, and the search and the pages of a list.
 import type Koa from 'koa';
-import type { z } from 'zod';
+import type * as z from 'zod';
 import type { ViewValues } from '../../pages/pages.ts';
 import { includesRole } from '../../settings/management-roles.ts';
 import { OPERATIONS } from '../api/operations.ts';

@@ -1,5 +1,5 @@
 // What a person would get through each connector, and by which rule, or why nothing.
-import { z } from 'zod';
+import * as z from 'zod';
 import { MAX_EMAIL_LENGTH } from '../../people/account.ts';
 import { accessRefusals } from '../../observability/labels.ts';
 import { RULE_KINDS, RULE_MISSES, type RuleMiss } from '../../people/entitlement.ts';

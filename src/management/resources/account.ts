@@ -1,5 +1,5 @@
 // Accounts: people who have signed in.
-import { z } from 'zod';
+import * as z from 'zod';
 import { ACCOUNT_ID, ACCOUNT_ID_LENGTH, normalizeEmail } from '../../people/account.ts';
 import { allItems } from '../api/all-items.ts';
 import { searchOption } from '../commands/options.ts';

@@ -1,5 +1,5 @@
 // The connections that would stop or have a lower level after a change, as a dry run names them.
-import { z } from 'zod';
+import * as z from 'zod';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
 import type { AffectedConnection, ToolLoss } from '../../connections/affected.ts';
 import { minute, plain } from '../commands/terminal.ts';

@@ -1,5 +1,5 @@
 // Connectors, machines and rules of apps as a file: `gatehouse apply` makes them equal to it, and `gatehouse export` writes it.
-import { z } from 'zod';
+import * as z from 'zod';
 import { table } from '../commands/terminal.ts';
 import { affectedMembers, affectedText } from './affected.ts';
 import { clientRuleSchema } from './client-rule.ts';

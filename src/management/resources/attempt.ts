@@ -1,5 +1,5 @@
 // Attempts: how far an app and a person got, and why no further.
-import { z } from 'zod';
+import * as z from 'zod';
 import {
   ATTEMPT_ENDS,
   ATTEMPT_REASONS,

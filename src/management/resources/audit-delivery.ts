@@ -1,5 +1,5 @@
 // The receivers of the audit log, which are in the settings.
-import { z } from 'zod';
+import * as z from 'zod';
 import { DELIVERY_STATES } from '../../audit/delivery/progress.ts';
 import type { Fields } from './fields.ts';
 import { NOT_FOUND, type Operation } from './resource.ts';

@@ -1,5 +1,5 @@
 // Whether the audit log is as it was written.
-import { z } from 'zod';
+import * as z from 'zod';
 import { type Operation, TEXT_STREAM } from './resource.ts';
 import * as schemas from './schemas.ts';
 

@@ -1,5 +1,5 @@
 // How far back the audit log has calls.
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Operation } from './resource.ts';
 
 const count = z.int().min(0);

@@ -1,5 +1,5 @@
 // Items of the audit log.
-import { z } from 'zod';
+import * as z from 'zod';
 import { auditEvents } from '../../observability/labels.ts';
 import { type Operation, TEXT_STREAM } from './resource.ts';
 import * as schemas from './schemas.ts';

@@ -1,5 +1,5 @@
 // What was used of the limits on calls.
-import { z } from 'zod';
+import * as z from 'zod';
 import type { UsedLimit } from '../../connections/call-limits.ts';
 import { callLimitKinds } from '../../observability/labels.ts';
 import { writeRate } from '../../settings/limits.ts';

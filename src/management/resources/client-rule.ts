@@ -1,5 +1,5 @@
 // Rules that block and allow clients by host or name.
-import { z } from 'zod';
+import * as z from 'zod';
 import { blockableHost, comparableName } from '../../clients/rules.ts';
 import { ManagementError } from '../api/management-error.ts';
 import { plain, quoted } from '../commands/terminal.ts';

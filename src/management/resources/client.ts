@@ -1,5 +1,5 @@
 // Clients: the apps that people connect, and the rules that block and allow them.
-import { z } from 'zod';
+import * as z from 'zod';
 import { CLIENT_KINDS, CLIENT_STATES } from '../../clients/clients.ts';
 import { destinationsOf } from '../../clients/rules.ts';
 import { allItems } from '../api/all-items.ts';

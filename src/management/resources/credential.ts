@@ -1,5 +1,5 @@
 // Credentials of people at the operator's MCP servers. What authenticates at the server is never shown.
-import { z } from 'zod';
+import * as z from 'zod';
 import { OPERATOR } from '../../credentials/operator.ts';
 import { plain } from '../commands/terminal.ts';
 import { recordPath } from '../console/address.ts';

@@ -1,5 +1,5 @@
 // Grants: the connections of apps.
-import { z } from 'zod';
+import * as z from 'zod';
 import { CALLER_CLAIMS } from '../../settings/schema.ts';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
 import { isMachineSubject } from '../../connections/machine-subject.ts';

@@ -1,5 +1,5 @@
 // Apps that are kept out: refused to one person.
-import { z } from 'zod';
+import * as z from 'zod';
 import { recordPath } from '../console/address.ts';
 import type { Fields } from './fields.ts';
 import type { ConsoleList } from './resource.ts';

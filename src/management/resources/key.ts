@@ -1,5 +1,5 @@
 // The keys that sign access tokens, and those of the store.
-import { z } from 'zod';
+import * as z from 'zod';
 import type { SigningKeyState } from '../../keys/signing-keys.ts';
 import { type Fields, listText } from './fields.ts';
 import type { Operation, ResourceCommands } from './resource.ts';

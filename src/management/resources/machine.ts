@@ -1,7 +1,7 @@
 // Machines: clients that an administrator creates, which connect to one connector without a person.
 import { createPublicKey } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { z } from 'zod';
+import * as z from 'zod';
 import { machineCommand } from '../../links/app-instructions.ts';
 import type { Levels } from '../../permission-levels.ts';
 import { isKeySetAddress, isPublicKeySet, PRIVATE_MEMBERS } from '../../settings/key-set.ts';

@@ -1,5 +1,5 @@
 // What a list of tools opens now, in responses and commands.
-import { z } from 'zod';
+import * as z from 'zod';
 import { plain } from '../commands/terminal.ts';
 import type { ConsoleField } from '../../pages/console-values.ts';
 import type { Field } from './fields.ts';

@@ -1,5 +1,5 @@
 // What a person gets through a connector, as accounts and explanations show it.
-import { z } from 'zod';
+import * as z from 'zod';
 import { accessRefusals, type AccessRefusal } from '../../observability/labels.ts';
 import { plain } from '../commands/terminal.ts';
 import * as schemas from './schemas.ts';

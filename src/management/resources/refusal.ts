@@ -1,5 +1,5 @@
 // Why a person got no access, by the reference on the page.
-import { z } from 'zod';
+import * as z from 'zod';
 import { accessRefusals } from '../../observability/labels.ts';
 import { RULE_KINDS } from '../../people/entitlement.ts';
 import { details, minute } from '../commands/terminal.ts';

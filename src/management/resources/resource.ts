@@ -1,5 +1,5 @@
 // What describes a resource once, for its three renderers: the API (`api/`), the command line (`commands/`) and the console (`console/`).
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Levels } from '../../permission-levels.ts';
 import type { ManagementRole } from '../../settings/management-roles.ts';
 import type { ManagementClient } from '../api/client.ts';

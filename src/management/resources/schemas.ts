@@ -1,5 +1,5 @@
 // Parts of the schemas of several resources. The command line loads them too, so they need no server code.
-import { z } from 'zod';
+import * as z from 'zod';
 import { levelIds, type Levels } from '../../permission-levels.ts';
 import { rateText } from '../../settings/limits.ts';
 import { toolPatterns } from '../../settings/tool-patterns.ts';

@@ -1,5 +1,5 @@
 // The settings of the processes, read again without a restart.
-import { z } from 'zod';
+import * as z from 'zod';
 import { affectedMembers, affectedText, lossText, toolLossMembers } from './affected.ts';
 import { plain } from '../commands/terminal.ts';
 import type { Operation } from './resource.ts';

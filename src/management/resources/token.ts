@@ -1,5 +1,5 @@
 // Minted tokens: access tokens that an administrator creates for programs.
-import { z } from 'zod';
+import * as z from 'zod';
 import { tokenExample } from '../../links/app-instructions.ts';
 import type { MintedTokenChange, NewMintedToken } from '../../links/minted-tokens.ts';
 import type { Levels } from '../../permission-levels.ts';

@@ -1,5 +1,5 @@
 // The review of what MCP servers changed in their tools.
-import { z } from 'zod';
+import * as z from 'zod';
 import { toolChangeSeverities } from '../../observability/labels.ts';
 import { SUSPICIONS } from '../../upstreams/tool-differences.ts';
 import { plain, quoted } from '../commands/terminal.ts';

@@ -1,5 +1,5 @@
 // The operator's MCP servers, which are in the settings.
-import { z } from 'zod';
+import * as z from 'zod';
 import { TOOL_LEVELS } from '../../settings/schema.ts';
 import { DISCOVERY_FAULTS } from '../../upstreams/tool-catalog.ts';
 import { resolveId } from '../commands/resolve.ts';

@@ -1,6 +1,6 @@
 // Workloads: programs that get access with the JWT of their platform, by rules in the settings.
 import { readFile } from 'node:fs/promises';
-import { z } from 'zod';
+import * as z from 'zod';
 import { ManagementError } from '../api/management-error.ts';
 import { minute, plain } from '../commands/terminal.ts';
 import { callsField, detailsText, type Fields, lastUsedFields, toolsField } from './fields.ts';
