@@ -104,6 +104,6 @@ export function embeddedProvider({
   const name = 'the development identity provider';
   const scopes = ['openid', 'profile', 'email', 'groups'];
   const given = { id: 'development', name, issuer, clientId: 'gatehouse', scopes };
-  const provider = { ...identityProviderSchema.parse(given), embedded: true };
+  const provider = { ...identityProviderSchema.parse(given, { jitless: true }), embedded: true };
   return stepUp ? { ...provider, stepUp } : provider;
 }

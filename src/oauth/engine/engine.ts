@@ -259,11 +259,23 @@ function redirectPolicyOf({
   clients,
   authorization,
 }: Settings): RedirectPolicy {
-  const listed = listedRedirects(clients);
+  let read: Pick<RedirectPolicy, 'allowed' | 'patterns'> | undefined;
+  // When the first client needs it, because the catalogue of apps takes long to parse.
+  const listed = () => {
+    if (read) return read;
+    const uris = listedRedirects(clients);
+    const allowed = new Set(uris.filter((uri) => !isRedirectPattern(uri)));
+    read = { allowed, patterns: uris.filter(isRedirectPattern) };
+    return read;
+  };
   return {
     acceptsDevices: authorization.deviceGrant,
-    allowed: new Set(listed.filter((uri) => !isRedirectPattern(uri))),
-    patterns: listed.filter(isRedirectPattern),
+    get allowed() {
+      return listed().allowed;
+    },
+    get patterns() {
+      return listed().patterns;
+    },
     ownOrigins: new Set([
       authUrl,
       resourceUrl,
