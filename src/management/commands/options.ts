@@ -1,8 +1,13 @@
 // Options that several commands have.
-import { InvalidArgumentError } from 'commander';
-import { z } from 'zod';
+import * as z from 'zod';
 import { duration } from '../../settings/value-types.ts';
 import type { CommandOption } from '../resources/resource.ts';
+
+/** What commander calls an invalid argument. The server has these functions too, and should not load all of commander. */
+export class InvalidOptionValue extends Error {
+  readonly code = 'commander.invalidArgument';
+  readonly exitCode = 1;
+}
 
 /** A `duration` as typed, with its length in `seconds`, or a `time` in ISO 8601 (UTC). */
 export type RelativeOrAbsoluteTime = { duration: string; seconds: number } | { time: string };
@@ -13,7 +18,7 @@ export function parseTime(text: string): RelativeOrAbsoluteTime {
   const seconds = duration.safeParse(text);
   if (seconds.success) return { duration: text, seconds: seconds.data };
   if (isoTime.safeParse(text).success) return { time: new Date(text).toISOString() };
-  throw new InvalidArgumentError(
+  throw new InvalidOptionValue(
     'Use a duration such as 90s, 15m, 12h or 30d, or a time such as 2030-01-31T12:00:00Z.',
   );
 }
@@ -25,7 +30,7 @@ export function absoluteTime(time: RelativeOrAbsoluteTime, now: number): string 
 
 export function parseCount(text: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError('Use a whole number of 1 or more.');
+  throw new InvalidOptionValue('Use a whole number of 1 or more.');
 }
 
 /** `lengths` are examples of durations. */

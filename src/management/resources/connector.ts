@@ -1,6 +1,5 @@
 // Connectors: the links that people add to their apps.
-import { InvalidArgumentError } from 'commander';
-import { z } from 'zod';
+import * as z from 'zod';
 import { MAX_EMAIL_LENGTH } from '../../people/account.ts';
 import { claudeCommand } from '../../links/app-instructions.ts';
 import {
@@ -24,6 +23,7 @@ import {
   changedExpiresOption,
   DRY_RUN,
   expiresOption,
+  InvalidOptionValue,
   parseCount,
   changedToolsOption,
   searchOption,
@@ -576,7 +576,7 @@ function changedText(changed: ChangedConnector): string {
 function parseAudience(text: string, earlier: AudienceRule[] = []): AudienceRule[] {
   const rule = parseAudienceRule(text);
   if (rule) return [...earlier, rule];
-  throw new InvalidArgumentError(`Use ${AUDIENCE_FORMS}.`);
+  throw new InvalidOptionValue(`Use ${AUDIENCE_FORMS}.`);
 }
 
 export const connectorList: ConsoleList<Connector> = {
