@@ -21,10 +21,7 @@ import type { Settings } from './settings/settings.ts';
 export async function loadHosts({ roles, developmentIdp, upstreams }: Settings): Promise<void> {
   if (roles.includes('resource-server')) {
     await import('./gateway/app.ts');
-    if (upstreams.length > 0) {
-      await import('./gateway/upstream/proxy.ts');
-      await import('./gateway/upstream/tool-discovery.ts');
-    }
+    if (upstreams.length > 0) await import('./gateway/upstream/proxies.ts');
   }
   if (roles.includes('authorization-server')) {
     await import('./oauth/app.ts');
@@ -229,15 +226,8 @@ async function checkIdentityProviders(
 ): Promise<void> {
   const callbackUrl = callbackUrlOf(settings);
   if (callbackUrl === undefined) return;
-  const { checkClients } = await import('./sign-in/client-check.ts');
-  const { identityProviderSettings, openIdentityProvider, providerCallback } =
-    await import('./sign-in/provider.ts');
-  await checkClients({
-    settings: identityProviderSettings(settings),
-    open: (provider) => openIdentityProvider(provider, providerCallback(provider, callbackUrl)),
-    logger,
-    isStopped: () => stopping.aborted,
-  });
+  const { checkClients } = await import('./sign-in/startup-check.ts');
+  await checkClients(settings.identityProviders, { callbackUrl, logger, stopping });
 }
 
 function callbackUrlOf(settings: Settings): string | undefined {

@@ -49,8 +49,7 @@ export async function runServer(
       newStore,
       gatherMetrics: worker?.gatherMetrics,
     });
-    const { startupMessage } = await import('./startup-message.ts');
-    const announce = async () => console.log(await startupMessage(settings, running));
+    const announce = async () => console.log(await running.startupMessage());
     const { stop, leave } = stopOnSignal(running, worker);
     reloadOnSignal(running);
     if (!worker) return await announce();

@@ -27,20 +27,16 @@ import { openProcessServices, type ProcessServices, type Services } from './serv
 import { findMissingGroups, missingGroupsText } from './people/arrived-groups.ts';
 import { ruleNotices } from './settings/entitlements.ts';
 import type { Settings } from './settings/settings.ts';
+import { type ServedUrls, startupMessage } from './startup-message.ts';
 import { unfinishedSince } from './restore/unfinished.ts';
 import { type Store, StoreNotOpened } from './store/store.ts';
 
 export type Running = {
   store: Store;
   logger: Logger;
-  /** The public addresses of the hosts that this process serves. */
-  urls: {
-    auth?: string;
-    resource?: string;
-    management?: string;
-    console?: string;
-    developmentIdp?: string;
-  };
+  urls: ServedUrls;
+  /** What the process prints when it runs. */
+  startupMessage: () => Promise<string>;
   /** Those in force. */
   settings: () => Settings;
   /** Reads the settings and secrets again, in all processes of the system. Throws ReloadRefused. */
@@ -133,19 +129,20 @@ export async function startGatehouse(
     const rewrapping = services.store.rewrap.start(logger);
     resources.defer(rewrapping.stop);
     if (settings.roles.includes('management')) {
-      const { keepAccountIndex } = await import('./people/accounts.ts');
+      const { keepAccountIndex, keepCredentialsEnded } = await import('./management/app.ts');
       resources.defer(keepAccountIndex(services.store).stop);
-      const { keepCredentialsEnded } = await import('./credentials/keep-ended.ts');
       const current = () => ({
         settings: services.settings,
         services: generations.current.services,
       });
       resources.defer(keepCredentialsEnded(current).stop);
     }
+    const urls = urlsOf(settings, served);
     return {
       store: services.store,
       logger,
-      urls: urlsOf(settings, served),
+      urls,
+      startupMessage: () => startupMessage(settings, { store: services.store, urls }),
       settings: () => services.settings,
       reload: (by) => reloadSettings(generations.current.services, by),
       async stop(drain) {
@@ -287,7 +284,7 @@ async function isIssuer(url: string): Promise<boolean> {
   }
 }
 
-function urlsOf(settings: Settings, served: ListeningHost[]): Running['urls'] {
+function urlsOf(settings: Settings, served: ListeningHost[]): ServedUrls {
   const { roles, authUrl, resourceUrl, managementUrl, developmentIdp: idp } = settings;
   const console = roles.includes('management') ? consoleUrl(settings) : undefined;
   const isIdpServed = served.some(({ url }) => url === idp?.url);

@@ -7,7 +7,6 @@ import type { Connector } from './links/connector.ts';
 import { firstConnector } from './links/first-connector.ts';
 import { levelTextMismatch } from './pages/level-texts.ts';
 import { highestLevel, type Level, levelIds } from './permission-levels.ts';
-import type { Running } from './server.ts';
 import type { Settings } from './settings/settings.ts';
 import { findUpstream, type Upstream } from './settings/upstreams.ts';
 import type { Store } from './store/store.ts';
@@ -15,10 +14,19 @@ import { openedTools } from './upstreams/opened-tools.ts';
 import { type Selection, selectionOf } from './upstreams/tool-access.ts';
 import { findCatalog, type ToolCatalog } from './upstreams/tool-catalog.ts';
 
+/** The public addresses of the hosts that this process serves. */
+export type ServedUrls = {
+  auth?: string;
+  resource?: string;
+  management?: string;
+  console?: string;
+  developmentIdp?: string;
+};
+
 /** Lists the addresses, the number of tools that each level opens, and the next step: in development with a connect link. */
 export async function startupMessage(
   settings: Settings,
-  { store, urls }: Pick<Running, 'store' | 'urls'>,
+  { store, urls }: { store: Store; urls: ServedUrls },
 ): Promise<string> {
   const texts = urls.auth === undefined ? [] : levelTextLines(settings);
   const lines = [
@@ -143,7 +151,7 @@ function emptyLinkLines(
       ];
 }
 
-function nextStep({ levels, roles, production }: Settings, { console }: Running['urls']): string[] {
+function nextStep({ levels, roles, production }: Settings, { console }: ServedUrls): string[] {
   const check = production ? ['Check the deployment: npx gatehouse doctor'] : [];
   if (!roles.includes('management')) return check;
   const inConsole = console === undefined ? '' : ` in the console (${console}), or`;
@@ -154,7 +162,7 @@ function nextStep({ levels, roles, production }: Settings, { console }: Running[
   ];
 }
 
-function hostLines(urls: Running['urls'], settings: Settings): string[] {
+function hostLines(urls: ServedUrls, settings: Settings): string[] {
   const { auth, resource, management, console, developmentIdp } = urls;
   const idp = developmentIdp && `${developmentIdp} (development only)`;
   const [administrator] = developmentAdministrators(settings);

@@ -107,10 +107,16 @@ const MAY_IMPORT: Record<string, string[]> = {
   'restore/unfinished.ts': ['store/'],
   'argument-worker.ts': ['gateway/'],
   'generation.ts': [...BELOW_HOSTS, ...APPS],
-  'server.ts': [...BELOW_HOSTS, ...APPS, 'generation.ts', 'restore/unfinished.ts'],
-  'startup-message.ts': [...BELOW_HOSTS, 'server.ts'],
+  'server.ts': [
+    ...BELOW_HOSTS,
+    ...APPS,
+    'generation.ts',
+    'restore/unfinished.ts',
+    'startup-message.ts',
+  ],
+  'startup-message.ts': BELOW_HOSTS,
   'workers/': ['observability/'],
-  'main.ts': [...BELOW_HOSTS, 'server.ts', 'startup-message.ts', 'workers/'],
+  'main.ts': [...BELOW_HOSTS, 'server.ts', 'workers/'],
   'start-command.ts': ['settings/', 'management/', 'main.ts'],
   'settings-command.ts': [...BELOW_HOSTS, 'management/'],
   'commands.ts': [
@@ -206,7 +212,7 @@ describe('the source', () => {
     it('imports are found', () => {
       const message = byPath.get('startup-message.ts');
       expect(message && importsOf(message, { withTypes: true })).to.include.members([
-        'server.ts',
+        'links/connector.ts',
         'settings/settings.ts',
       ]);
       expect(reachableFrom('main.ts').size).to.be.greaterThan(files.length / 2);

@@ -11,7 +11,6 @@ import { keyRing } from '../keys/key-ring.ts';
 import type { VerificationKeys } from '../keys/signing-keys.ts';
 import type { Services } from '../services.ts';
 import type { Settings } from '../settings/settings.ts';
-import { findUpstream, type LeadsToUpstream } from '../settings/upstreams.ts';
 import { tokenRequired, tokenVerifier } from './authenticate.ts';
 import { startCall } from './call.ts';
 import { type CallAudit, callAudit } from './call-audit.ts';
@@ -19,12 +18,11 @@ import { callLimits } from './call-limits.ts';
 import { dpopProofs } from './dpop.ts';
 import { authorizationExtensions } from './extensions.ts';
 import { heldBytes } from './held-bytes.ts';
-import type { McpHandler } from './mcp-handler.ts';
+import type { McpHandler, McpHandlers } from './mcp-handler.ts';
 import { connectorMetadata, METADATA_PREFIX, rootMetadata } from './metadata.ts';
 import { isVisit, respondToError, showConnectLink } from './pages.ts';
 import { openRecordCache, type RecordCache } from './record-cache.ts';
 import { type Gateway, requireConnector, serve } from './serve.ts';
-import type { UpstreamProxy } from './upstream/proxy.ts';
 
 export type ResourceServer = {
   app: Koa;
@@ -131,13 +129,6 @@ export async function resourceServer(
 /** Of a connect link, or of calls with minted tokens. Matched here, because a router takes longer than authentication. */
 const CALL_PATH = /^\/(?:connect\/([^/]+)\/)?mcp$/;
 
-type McpHandlers = {
-  /** The handler of the only MCP server that a connector or a minted token leads to, which the settings must have. */
-  serving(record: LeadsToUpstream): McpHandler | Promise<McpHandler>;
-  /** Resolves after the first attempt to read the tools of each upstream. */
-  discover(signal: AbortSignal): Promise<void>;
-} & Pick<McpHandler, 'end' | 'follow' | 'renewStreams' | 'close'>;
-
 /** One handler for each of the operator's own MCP servers, or the sample. Loads only the libraries of what it opens. */
 async function openMcpHandlers(
   settings: Settings,
@@ -171,41 +162,8 @@ async function openMcpHandlers(
       close: async () => (await sample)?.close(),
     };
   }
-  const { openToolDiscovery } = await import('./upstream/tool-discovery.ts');
-  const { discoveryKey, openUpstreamProxy } = await import('./upstream/proxy.ts');
-  const { openOpenCalls } = await import('./upstream/open-calls.ts');
-  const openCalls = await services.keep('open calls', async ({ store, resources }) => {
-    const opened = await openOpenCalls(store);
-    resources.defer(opened.close);
-    return opened;
-  });
-  const proxies = new Map<string, UpstreamProxy>();
-  for (const upstream of upstreams) {
-    const discovery = await services.keep(
-      discoveryKey(settings, upstream),
-      async ({ store, resources }) => {
-        const opened = await openToolDiscovery(settings, { ...services, store }, upstream);
-        resources.defer(opened.close);
-        return opened;
-      },
-    );
-    const options = { upstream, discovery, onChange, openCalls, audit };
-    proxies.set(upstream.id, await openUpstreamProxy(settings, services, options));
-  }
-  const all = [...proxies.values()];
-  return {
-    serving(record) {
-      const proxy = proxies.get(findUpstream(upstreams, record)?.id ?? '');
-      if (!proxy) throw new Error('the settings do not have the upstream of the record');
-      return proxy;
-    },
-    discover: async (signal) =>
-      void (await Promise.all(all.map((proxy) => proxy.discover(signal)))),
-    end: (kind) => all.forEach((proxy) => proxy.end(kind)),
-    follow: (inForce) => all.forEach((proxy) => proxy.follow(inForce)),
-    renewStreams: (within) => all.forEach((proxy) => proxy.renewStreams(within)),
-    close: async () => void (await Promise.all(all.map((proxy) => proxy.close()))),
-  };
+  const { openUpstreamProxies } = await import('./upstream/proxies.ts');
+  return openUpstreamProxies(settings, services, { onChange, audit });
 }
 
 /** Protected resource metadata (RFC 9728) of the server and of each connect link, including used-up links, for any web origin. */

@@ -4,6 +4,7 @@ import type { RequiredLevel } from './authorize.ts';
 import type { AuthenticatedCall } from './call.ts';
 import type { ReadForCaller } from './upstream/caller-readings.ts';
 import type { Settings } from '../settings/settings.ts';
+import type { LeadsToUpstream } from '../settings/upstreams.ts';
 
 /** An open request of a caller, which counts from before its body is read. */
 export type Slot = {
@@ -36,3 +37,11 @@ export type McpHandler = {
   renewStreams(milliseconds: number): void;
   close(): Promise<void>;
 };
+
+/** Of all MCP servers of the settings. */
+export type McpHandlers = {
+  /** The handler of the only MCP server that a connector or a minted token leads to, which the settings must have. */
+  serving(record: LeadsToUpstream): McpHandler | Promise<McpHandler>;
+  /** Resolves after the first attempt to read the tools of each upstream. */
+  discover(signal: AbortSignal): Promise<void>;
+} & Pick<McpHandler, 'end' | 'follow' | 'renewStreams' | 'close'>;

@@ -16,6 +16,10 @@ import { consoleUrl } from './console/address.ts';
 import { API_PATH } from './api/operations.ts';
 import { watchCounts } from './watched-counts.ts';
 
+// Each process with this role runs them once, for all versions of the settings.
+export { keepCredentialsEnded } from '../credentials/keep-ended.ts';
+export { keepAccountIndex } from '../people/accounts.ts';
+
 export function managementApp(settings: Settings, services: Services): Koa {
   const { managementUrl: url, managementKey: key, managementKeys, proxies } = settings;
   const { pages, metrics, rateLimits } = services;

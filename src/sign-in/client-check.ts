@@ -1,9 +1,7 @@
 // Checks whether an identity provider accepts Gatehouse as a client, with an invalid code (RFC 6749 section 5.2).
 import * as openid from 'openid-client';
-import type { Logger } from 'pino';
 import { rootMessage } from '../error-causes.ts';
 import { HttpError } from '../http/errors.ts';
-import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
 import { tlsFault } from '../tls-errors.ts';
 import {
   adviceFor,
@@ -81,32 +79,4 @@ function resultOf(error: ProviderError): ClientCheck['result'] {
   if (isInvalidCode(error)) return 'accepted';
   if (error.kind === 'unavailable') return 'unavailable';
   return isClientRejected(error) ? 'refused' : 'unclear';
-}
-
-export type StartupCheck = {
-  settings: readonly IdentityProviderSettings[];
-  open: (settings: IdentityProviderSettings) => { checkClient: () => Promise<ClientCheck> };
-  logger: Logger;
-  /** Suppresses the log after a stop. */
-  isStopped: () => boolean;
-};
-
-/** Logs one warning for each provider at which nobody can sign in. Skips the embedded provider, which starts with this process. */
-export async function checkClients({
-  settings,
-  open,
-  logger,
-  isStopped,
-}: StartupCheck): Promise<void> {
-  const checked = settings.filter(({ embedded }) => !embedded);
-  await Promise.all(
-    checked.map(async (provider) => {
-      const { result, response, advice } = await open(provider).checkClient();
-      if (isStopped() || result === 'accepted' || result === 'unclear') return;
-      const details = { what: provider.issuer, reason: response, remedy: advice };
-      if (result === 'refused')
-        logger.warn(details, 'the identity provider refuses Gatehouse: nobody can sign in there');
-      else logger.warn(details, 'the identity provider is unreachable or sends invalid responses');
-    }),
-  );
 }

@@ -3,6 +3,7 @@ import type { DeliveryTarget } from '../../settings/audit-delivery.ts';
 import type { AuditItem } from '../audit.ts';
 import type { Answer } from './answer.ts';
 import type { Rendering } from './progress.ts';
+import { webhookRenderer } from './webhook.ts';
 
 /** An item with what identifies it. */
 export type StoredItem = AuditItem & { id: string; epoch: string; number: number };
@@ -22,12 +23,9 @@ export type Renderer = {
   rejectedIn(answer: Answer): { count: number; reason: string } | undefined;
 };
 
-/** Loads the code of the target's kind. */
+/** Loads the library of OpenTelemetry if the target needs it. */
 export async function openRenderer(target: DeliveryTarget, version: string): Promise<Renderer> {
-  if (target.kind === 'webhook') {
-    const { webhookRenderer } = await import('./webhook.ts');
-    return webhookRenderer(target);
-  }
+  if (target.kind === 'webhook') return webhookRenderer(target);
   const { otlpRenderer } = await import('./otlp.ts');
   return otlpRenderer(target, version);
 }
