@@ -43,14 +43,19 @@ const requireHttp: Plugin = {
   },
 };
 
-/** koa-views loads them for options that the pages do not use: a fiftieth of a start, and two megabytes of memory. */
+/** What libraries load for options that Gatehouse does not use. */
+const UNUSED: Record<string, RegExp> = {
+  'koa-views': /^(pretty|@ladjs\/consolidate)$/,
+  'prom-client': /^@opentelemetry\/api$/,
+};
+
 const withoutUnused: Plugin = {
   name: 'without-unused',
   setup({ onLoad, onResolve }) {
-    onResolve({ filter: /^(pretty|@ladjs\/consolidate)$/ }, ({ path }) => ({
-      path,
-      namespace: 'unused',
-    }));
+    for (const [library, unused] of Object.entries(UNUSED))
+      onResolve({ filter: unused }, ({ path, importer }) =>
+        importer.includes(`node_modules/${library}/`) ? { path, namespace: 'unused' } : undefined,
+      );
     onLoad({ filter: /.*/, namespace: 'unused' }, () => ({ contents: '' }));
   },
 };

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BackgroundLoop } from '../../background-loop.ts';
 import type { Settings } from '../../settings/settings.ts';
-import type { DeliveryServices } from './delivery.ts';
+import { type DeliveryServices, startAuditDelivery } from './delivery.ts';
 
 type Followed = Pick<Settings, 'audit' | 'forwardProxy'>;
 
@@ -12,7 +12,6 @@ export type FollowedDelivery = {
   stop(): Promise<void>;
 };
 
-/** Loads the code only when there is a target. */
 export function followDelivery(): FollowedDelivery {
   let followed: Followed | undefined;
   let running: Promise<BackgroundLoop | undefined> = Promise.resolve(undefined);
@@ -28,10 +27,7 @@ export function followDelivery(): FollowedDelivery {
       const isFirst = followed === undefined;
       followed = { audit, forwardProxy };
       if (isFirst && audit.delivery.length === 0) return;
-      replace(async () => {
-        const { startAuditDelivery } = await import('./delivery.ts');
-        return startAuditDelivery(services, { targets: audit.delivery, forwardProxy });
-      });
+      replace(async () => startAuditDelivery(services, { targets: audit.delivery, forwardProxy }));
     },
     async stop() {
       replace(async () => undefined);
