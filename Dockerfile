@@ -29,12 +29,12 @@ RUN ln --symbolic /app/src/gatehouse.js /usr/local/bin/gatehouse
 RUN install --directory --owner=node --group=node --mode=0700 /data
 VOLUME /data
 
-# Compiled code halves the start time and saves 20 MB of memory. Node looks it up by user and flags, so both must equal those of CMD. The
-# directory becomes read-only, because the code is executed.
+# With compiled code, a start takes a sixth less. It is that of all parts, which are loaded without the program and the worker that would run. Node
+# looks it up by user and flags, so both must equal those of CMD. The directory becomes read-only, because the code is executed.
 ENV NODE_COMPILE_CACHE=/var/cache/gatehouse
 RUN install --directory --owner=node --group=node /var/cache/gatehouse
 USER node
-RUN ["node", "--max-semi-space-size=4", "--max-old-space-size=768", "--no-allocation-site-pretenuring", "--no-memory-reducer", "--eval", "import('/app/dist/command-line.js').then(() => import('/app/dist/main.js'))"]
+RUN ["node", "--max-semi-space-size=4", "--max-old-space-size=768", "--no-allocation-site-pretenuring", "--no-memory-reducer", "--eval", "for (const part of require('node:fs').globSync('/app/dist/*.js')) if (!/(cli|argument-worker)\\.js$/.test(part)) import(part)"]
 USER root
 RUN chown --recursive root:root /var/cache/gatehouse && chmod --recursive a=rX /var/cache/gatehouse
 

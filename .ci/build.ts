@@ -72,8 +72,8 @@ rmSync(OUTPUT, { recursive: true, force: true });
 // Code that several files import is split into a part for each combination of them, and each part takes a millisecond of a start. So the server, the
 // commands and the worker share none.
 const inputs = [
-  // The image compiles `command-line` and `main`, which `cli` loads when it must.
   await bundle(['main']),
+  // `cli` waits for what `command-line` loads, which must not need `cli`.
   await bundle(['cli', 'command-line'], externalServer),
   await bundle(['argument-worker']),
 ];

@@ -240,8 +240,12 @@ describe('The package', () => {
       ([, args]): string[] => JSON.parse(`[${args}]`),
     );
     const node = programIn(own, process.execPath);
-    const environment = { NODE_COMPILE_CACHE: join(folder, 'cache'), GATEHOUSE_CONFIG: settings };
+    const cache = join(folder, 'cache');
+    const environment = { NODE_COMPILE_CACHE: cache, GATEHOUSE_CONFIG: settings };
     expect((await node.run(compile, environment)).code).to.equal(0);
+    // All but the program itself and the worker, which would run.
+    const parts = globSync('*.js', { cwd: join(own, 'dist') }).length - 2;
+    expect(globSync('*/*', { cwd: cache })).to.have.length.of.at.least(parts);
     const started = await node.run(start, { ...environment, NODE_DEBUG_NATIVE: 'COMPILE_CACHE' });
     expect(started.stderr + started.stdout)
       .to.match(ACCEPTED)
