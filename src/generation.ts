@@ -1,5 +1,6 @@
 // The hosts of one version of the settings. A reload opens new ones, passes new requests to them, and lets the old ones finish.
 import type { ServerResponse } from 'node:http';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { CALLBACK_PATH } from './consent/callback-path.ts';
 import type { RequestKind } from './gateway/active-requests.ts';
@@ -12,6 +13,7 @@ import type { DocumentFetching } from './oauth/engine/client-metadata-documents.
 import { ENDPOINTS } from './oauth/metadata.ts';
 import { createResources, type Resources } from './resources.ts';
 import { openServices, type ProcessServices, type Services } from './services.ts';
+import { appCatalog } from './settings/apps.ts';
 import type { Settings } from './settings/settings.ts';
 
 /**
@@ -96,6 +98,7 @@ async function openHosts(
     const server = await authorizationServer(settings, services, documentFetching);
     resources.defer(server.close);
     hosts.push(hostAt(settings, 'auth', server.app));
+    checks.push(readAppCatalog);
     if (settings.developmentIdp) hosts.push(await developmentIdpHost(settings, services));
   }
   if (roles.includes('management')) {
@@ -216,6 +219,12 @@ function runChecks(checks: readonly Check[], logger: Logger, stopping: AbortSign
     check(stopping).catch((error: unknown) =>
       logger.warn({ err: error }, 'a startup check failed'),
     );
+}
+
+/** So that no client waits for it. Parsing takes too long for the start. */
+async function readAppCatalog(): Promise<void> {
+  await nextTurn();
+  appCatalog();
 }
 
 /** Runs in processes where people sign in. Opens its own clients, so that no sign-in depends on the results. */
