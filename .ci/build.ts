@@ -44,18 +44,23 @@ const requireHttp: Plugin = {
 };
 
 /** What libraries load for options that Gatehouse does not use. */
-const UNUSED: Record<string, RegExp> = {
-  'koa-views': /^(pretty|@ladjs\/consolidate)$/,
-  'prom-client': /^@opentelemetry\/api$/,
-};
+const UNUSED = [
+  { library: 'koa-views', unused: /^pretty$/ },
+  { library: 'koa-views', unused: /^@ladjs\/consolidate$/ },
+  { library: 'prom-client', unused: /^@opentelemetry\/api$/ },
+];
+/** What was found. */
+const leftOut = new Set<RegExp>();
 
 const withoutUnused: Plugin = {
   name: 'without-unused',
   setup({ onLoad, onResolve }) {
-    for (const [library, unused] of Object.entries(UNUSED))
-      onResolve({ filter: unused }, ({ path, importer }) =>
-        importer.includes(`node_modules/${library}/`) ? { path, namespace: 'unused' } : undefined,
-      );
+    for (const { library, unused } of UNUSED)
+      onResolve({ filter: unused }, ({ path, importer }) => {
+        if (!importer.includes(`node_modules/${library}/`)) return undefined;
+        leftOut.add(unused);
+        return { path, namespace: 'unused' };
+      });
     onLoad({ filter: /.*/, namespace: 'unused' }, () => ({ contents: '' }));
   },
 };
@@ -64,19 +69,21 @@ const withoutUnused: Plugin = {
 const externalServer: Plugin = {
   name: 'external-server',
   setup({ onResolve }) {
-    onResolve({ filter: /^\.\/main\.ts$/ }, () => ({ path: './main.js', external: true }));
+    onResolve({ filter: /\/main\.ts$/ }, () => ({ path: './main.js', external: true }));
   },
 };
 
 rmSync(OUTPUT, { recursive: true, force: true });
-// Code that several files import is split into a part for each combination of them, and each part takes a millisecond of a start. So the server, the
-// commands and the worker share none.
+// Code that several entry points reach is split into a part for each combination of them, and each part takes a millisecond of a start. So the server,
+// the commands and the worker are bundled apart. Parts that come out equal are one file.
 const inputs = [
   await bundle(['main']),
   // `cli` waits for what `command-line` loads, which must not need `cli`.
   await bundle(['cli', 'command-line'], externalServer),
   await bundle(['argument-worker']),
 ];
+for (const { library, unused } of UNUSED)
+  if (!leftOut.has(unused)) throw new Error(`${library} does not load ${unused} any more`);
 writeFileSync(join(OUTPUT, 'licenses.txt'), licensesOf(inputs.flat()));
 
 /** Returns the paths of what is in it. */

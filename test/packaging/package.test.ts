@@ -243,7 +243,7 @@ describe('The package', () => {
     const cache = join(folder, 'cache');
     const environment = { NODE_COMPILE_CACHE: cache, GATEHOUSE_CONFIG: settings };
     expect((await node.run(compile, environment)).code).to.equal(0);
-    // All but the program itself and the worker, which would run.
+    // All but the program itself, which would run, and the worker, which starts without the cache.
     const parts = globSync('*.js', { cwd: join(own, 'dist') }).length - 2;
     expect(globSync('*/*', { cwd: cache })).to.have.length.of.at.least(parts);
     const started = await node.run(start, { ...environment, NODE_DEBUG_NATIVE: 'COMPILE_CACHE' });
