@@ -56,6 +56,7 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
   let incompleteUntil = 0;
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> | undefined;
+  let isClosing = false;
   let refused = new Map<string, { item: WaitingItem; more: number }>();
   const dropped = new Map<DropReason, number>();
 
@@ -64,7 +65,7 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
     metrics.auditDropped(reason, count);
   };
   const schedule = (milliseconds = FLUSH_MS) => {
-    timer ??= setTimeout(() => void flush(), milliseconds).unref();
+    if (!isClosing) timer ??= setTimeout(flush, milliseconds).unref();
   };
   const push = (item: WaitingItem) => {
     waiting.push(item);
@@ -79,8 +80,10 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
     push(item);
   };
   /** Keeps what could not be written for the next attempt. */
-  const writeAll = async () => {
-    while (waiting.length > 0) {
+  const writeDue = async () => {
+    // What comes meanwhile is not written at once: few items would cost as much as a batch.
+    let due = waiting.length;
+    while (due > 0) {
       const isAgain = batch.length > 0;
       if (!isAgain) {
         batch = waiting.slice(0, BATCH_ITEMS).map(identified);
@@ -96,6 +99,7 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
         throw error;
       });
       waiting = waiting.slice(batch.length);
+      due -= batch.length;
       batch = [];
     }
     if (incompleteUntil === 0) return;
@@ -103,14 +107,24 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
     await noteReach(services, until, keepTime());
     if (incompleteUntil === until) incompleteUntil = 0;
   };
-  const flush = async () => {
+  /** Returns the pause until the next time. Never rejects. */
+  const tryWriting = async () => {
+    try {
+      await writeDue();
+      return 0;
+    } catch (error) {
+      logger.warn({ err: error, waiting: waiting.length }, 'the audit log is behind');
+      return RETRY_MS;
+    }
+  };
+  const flush = () => {
     timer = undefined;
-    writing ??= writeAll().catch((error: unknown) =>
-      logger.warn({ err: error, waiting: waiting.length }, 'the audit log is behind'),
-    );
-    await writing;
-    writing = undefined;
-    if (waiting.length > 0 || incompleteUntil > 0) schedule(RETRY_MS);
+    writing ??= tryWriting().then((pause) => {
+      writing = undefined;
+      // Without a timer, what came meanwhile has waited long enough.
+      if (waiting.length > 0 || incompleteUntil > 0) schedule(pause);
+    });
+    return writing;
   };
   const endMinute = () => {
     const groups = refused;
@@ -147,11 +161,11 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
     async close() {
       clearInterval(minutes);
       endMinute();
+      isClosing = true;
+      clearTimeout(timer);
       // One that is about to end may not see what came last.
       await writing;
-      clearTimeout(timer);
       await flush();
-      clearTimeout(timer);
       if (waiting.length > 0) drop('buffer_full', waiting.length);
     },
   };

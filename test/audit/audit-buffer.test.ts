@@ -135,6 +135,26 @@ onEachStore('Items of the audit log that nobody waits for', (system) => {
     expect(moments.filter(isMissing)).to.deep.equal([]);
   });
 
+  it('LOG-14 items that come while others are written wait for more, because a write costs as much for a few', async () => {
+    const written: { at: number; grants: unknown[] }[] = [];
+    const busy: Store = {
+      ...store,
+      appendLog(key, entries, token) {
+        const grants = entries.map(({ value }) => (value as { grantId?: string }).grantId);
+        written.push({ at: performance.now(), grants });
+        if (written.length === 1) buffer.add(answered('meanwhile'));
+        return store.appendLog(key, entries, token);
+      },
+    };
+    const buffer = bufferOn(busy);
+    buffer.add(answered('first'));
+    await until('both are written', () => written.length === 2);
+    await buffer.close();
+    const [first, second] = written;
+    expect([first?.grants, second?.grants]).to.deep.equal([['first'], ['meanwhile']]);
+    expect((second?.at ?? 0) - (first?.at ?? 0)).to.be.above(400);
+  });
+
   it('have no place in the log before they are stored, also those with the number of more refused calls', async () => {
     const sent: (number | undefined)[] = [];
     const watched: Store = {
