@@ -34,7 +34,7 @@ VOLUME /data
 ENV NODE_COMPILE_CACHE=/var/cache/gatehouse
 RUN install --directory --owner=node --group=node /var/cache/gatehouse
 USER node
-RUN ["node", "--max-semi-space-size=4", "--max-old-space-size=768", "--no-allocation-site-pretenuring", "--no-memory-reducer", "--eval", "for (const part of require('node:fs').globSync('/app/dist/*.js')) if (!/(cli|argument-worker)\\.js$/.test(part)) import(part)"]
+RUN ["node", "--max-semi-space-size=4", "--max-old-space-size=768", "--no-allocation-site-pretenuring", "--no-memory-reducer", "--heap-growing-percent=50", "--eval", "for (const part of require('node:fs').globSync('/app/dist/*.js')) if (!/(cli|argument-worker)\\.js$/.test(part)) import(part)"]
 USER root
 RUN chown --recursive root:root /var/cache/gatehouse && chmod --recursive a=rX /var/cache/gatehouse
 
@@ -51,4 +51,4 @@ USER node
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s \
   CMD ["node", "-e", "Promise.any([4000, 4001, 4002].map((port) => fetch(`http://127.0.0.1:${port}/livez`))).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 
-CMD ["node", "--max-semi-space-size=4", "--max-old-space-size=768", "--no-allocation-site-pretenuring", "--no-memory-reducer", "src/gatehouse.js", "start"]
+CMD ["node", "--max-semi-space-size=4", "--max-old-space-size=768", "--no-allocation-site-pretenuring", "--no-memory-reducer", "--heap-growing-percent=50", "src/gatehouse.js", "start"]

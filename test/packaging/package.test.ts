@@ -41,6 +41,7 @@ const FLAGS = [
   '--max-old-space-size=768',
   '--no-allocation-site-pretenuring',
   '--no-memory-reducer',
+  '--heap-growing-percent=50',
 ];
 
 type Environment = Record<string, string>;
@@ -334,7 +335,7 @@ describe('The flags of Node', () => {
     };
     for (const [name, command] of Object.entries(commands))
       expect(
-        command.match(/--(max|no)-[\w-]+(=\d+)?/g)?.slice(0, FLAGS.length),
+        command.match(/--(max|no|heap)-[\w-]+(=\d+)?/g)?.slice(0, FLAGS.length),
         name,
       ).to.deep.equal(FLAGS);
   });
