@@ -56,6 +56,8 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
   let incompleteUntil = 0;
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> | undefined;
+  /** Items of the front that are written without a pause. The others have a timer. */
+  let due = 0;
   let isClosing = false;
   let refused = new Map<string, { item: WaitingItem; more: number }>();
   const dropped = new Map<DropReason, number>();
@@ -65,7 +67,11 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
     metrics.auditDropped(reason, count);
   };
   const schedule = (milliseconds = FLUSH_MS) => {
-    if (!isClosing) timer ??= setTimeout(flush, milliseconds).unref();
+    timer ??= setTimeout(flush, milliseconds).unref();
+  };
+  const unschedule = () => {
+    clearTimeout(timer);
+    timer = undefined;
   };
   const push = (item: WaitingItem) => {
     waiting.push(item);
@@ -81,9 +87,9 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
   };
   /** Keeps what could not be written for the next attempt. */
   const writeDue = async () => {
-    // What comes meanwhile is not written at once: few items would cost as much as a batch.
-    let due = waiting.length;
-    while (due > 0) {
+    // Of what comes meanwhile, a few items have to wait for more: they would cost as much as a batch.
+    const least = () => (isClosing ? 1 : BATCH_ITEMS);
+    while (due > 0 || waiting.length >= least()) {
       const isAgain = batch.length > 0;
       if (!isAgain) {
         batch = waiting.slice(0, BATCH_ITEMS).map(identified);
@@ -99,7 +105,7 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
         throw error;
       });
       waiting = waiting.slice(batch.length);
-      due -= batch.length;
+      due = Math.max(0, due - batch.length);
       batch = [];
     }
     if (incompleteUntil === 0) return;
@@ -107,23 +113,22 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
     await noteReach(services, until, keepTime());
     if (incompleteUntil === until) incompleteUntil = 0;
   };
-  /** Returns the pause until the next time. Never rejects. */
   const tryWriting = async () => {
+    let pause = RETRY_MS;
     try {
       await writeDue();
-      return 0;
+      pause = due > 0 ? 0 : FLUSH_MS;
     } catch (error) {
       logger.warn({ err: error, waiting: waiting.length }, 'the audit log is behind');
-      return RETRY_MS;
     }
+    writing = undefined;
+    if (waiting.length > 0 || incompleteUntil > 0) schedule(pause);
   };
+  /** Never rejects. */
   const flush = () => {
-    timer = undefined;
-    writing ??= tryWriting().then((pause) => {
-      writing = undefined;
-      // Without a timer, what came meanwhile has waited long enough.
-      if (waiting.length > 0 || incompleteUntil > 0) schedule(pause);
-    });
+    unschedule();
+    due = waiting.length;
+    writing ??= tryWriting();
     return writing;
   };
   const endMinute = () => {
@@ -162,10 +167,10 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
       clearInterval(minutes);
       endMinute();
       isClosing = true;
-      clearTimeout(timer);
       // One that is about to end may not see what came last.
       await writing;
       await flush();
+      unschedule();
       if (waiting.length > 0) drop('buffer_full', waiting.length);
     },
   };

@@ -1,4 +1,5 @@
 import { mock } from 'node:test';
+import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'chai';
 import {
   type AuditBuffer,
@@ -135,24 +136,70 @@ onEachStore('Items of the audit log that nobody waits for', (system) => {
     expect(moments.filter(isMissing)).to.deep.equal([]);
   });
 
-  it('LOG-14 items that come while others are written wait for more, because a write costs as much for a few', async () => {
-    const written: { at: number; grants: unknown[] }[] = [];
-    const busy: Store = {
-      ...store,
-      appendLog(key, entries, token) {
-        const grants = entries.map(({ value }) => (value as { grantId?: string }).grantId);
-        written.push({ at: performance.now(), grants });
-        if (written.length === 1) buffer.add(answered('meanwhile'));
-        return store.appendLog(key, entries, token);
-      },
+  describe('that come while others are written', () => {
+    /** Timers of one duration fire in the order in which they were set, so that a delay of this one ends after that of the buffer. */
+    const FLUSH_MS = 500;
+    /** As many as are written at once. */
+    const BATCH_ITEMS = 500;
+    let batches: unknown[][];
+    let written: (() => void)[];
+    let buffer: AuditBuffer;
+
+    beforeEach(async () => {
+      [batches, written] = [[], []];
+      const slow: Store = {
+        ...store,
+        appendLog: (_key, entries) => {
+          batches.push(entries.map(({ value }) => (value as { grantId?: string }).grantId));
+          const appended = { first: 1, epoch: 'epoch' };
+          return new Promise((resolve) => written.push(() => resolve(appended)));
+        },
+      };
+      buffer = bufferOn(slow);
+      buffer.add(answered('first'));
+      await delay(FLUSH_MS);
+    });
+
+    const endWrite = async () => {
+      written.shift()?.();
+      await nextTurn();
     };
-    const buffer = bufferOn(busy);
-    buffer.add(answered('first'));
-    await until('both are written', () => written.length === 2);
-    await buffer.close();
-    const [first, second] = written;
-    expect([first?.grants, second?.grants]).to.deep.equal([['first'], ['meanwhile']]);
-    expect((second?.at ?? 0) - (first?.at ?? 0)).to.be.above(400);
+
+    it('LOG-14 wait for more, because a few cost as much as a batch', async () => {
+      buffer.add(answered('meanwhile'));
+      await endWrite();
+      buffer.add(answered('afterwards'));
+      expect(batches).to.deep.equal([['first']]);
+      await delay(FLUSH_MS);
+      expect(batches).to.deep.equal([['first'], ['meanwhile', 'afterwards']]);
+    });
+
+    it('LOG-14 are written next if they have waited as long as others', async () => {
+      buffer.add(answered('meanwhile'));
+      await delay(FLUSH_MS);
+      buffer.add(answered('later'));
+      await endWrite();
+      expect(batches).to.deep.equal([['first'], ['meanwhile', 'later']]);
+    });
+
+    it('LOG-14 are written next if they are a batch', async () => {
+      for (let n = 0; n < BATCH_ITEMS; n += 1) buffer.add(answered('one of many'));
+      await endWrite();
+      expect(batches.map(({ length }) => length)).to.deep.equal([1, BATCH_ITEMS]);
+    });
+
+    it('LOG-14 are written before the buffer is closed, and what comes after that is written too', async () => {
+      buffer.add(answered('before'));
+      const closed = buffer.close();
+      await endWrite();
+      buffer.add(answered('at the end'));
+      await endWrite();
+      await endWrite();
+      await closed;
+      buffer.add(answered('after it'));
+      await delay(FLUSH_MS);
+      expect(batches).to.deep.equal([['first'], ['before'], ['at the end'], ['after it']]);
+    });
   });
 
   it('have no place in the log before they are stored, also those with the number of more refused calls', async () => {
