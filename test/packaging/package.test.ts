@@ -327,10 +327,12 @@ describe('The package', () => {
 describe('The flags of Node', () => {
   it('npm start, the image and the systemd unit set the flags of the program', async () => {
     const read = (path: string) => readFile(join(ROOT, path), 'utf8');
+    const image = await read('Dockerfile');
     const commands = {
       program: await read('src/gatehouse.js'),
       'npm start': manifest.scripts.start,
-      image: await read('Dockerfile'),
+      'image, compiled': /^RUN \["node".*/m.exec(image)?.[0] ?? '',
+      'image, started': /^CMD .*/m.exec(image)?.[0] ?? '',
       unit: await read('config/gatehouse.service'),
     };
     for (const [name, command] of Object.entries(commands))
