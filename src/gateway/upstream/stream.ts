@@ -93,6 +93,11 @@ export function beginEventStream(ctx: Koa.Context): void {
   });
 }
 
+/** Node keeps the head of a response until it ends, as a tree of many strings. A search makes it one string, which takes 1.7 kB less. */
+function joinHead(res: ServerResponse & { _header?: string }): void {
+  res._header?.search(/\n/);
+}
+
 const STREAM_HEADERS = {
   'Content-Type': 'text/event-stream; charset=utf-8',
   'Cache-Control': 'no-cache, no-transform',
@@ -132,7 +137,10 @@ class EventForwarder implements ChunkReader {
       if (!this.#isForwarding) this.#write(EMPTY_COMMENT);
     };
     this.#heartbeat = setInterval(sendComment, options.heartbeat * 1000).unref();
-    if (options.isListening) sendComment();
+    if (options.isListening) {
+      joinHead(ctx.res);
+      sendComment();
+    }
     for (const message of options.localResponses)
       this.#write(encodeEvent({ event: 'message', data: JSON.stringify(message) }));
   }
