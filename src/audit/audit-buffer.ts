@@ -55,7 +55,8 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
   /** Calls up to this time are missing, and the log does not say so yet. */
   let incompleteUntil = 0;
   let timer: NodeJS.Timeout | undefined;
-  let writing: Promise<void> | undefined;
+  /** Resolves to whether it succeeded. Never rejects. */
+  let writing: Promise<boolean> | undefined;
   /** Items of the front that are written without a pause. The others have a timer. */
   let due = 0;
   let isClosing = false;
@@ -112,19 +113,21 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
     const until = incompleteUntil;
     await noteReach(services, until, keepTime());
     if (incompleteUntil === until) incompleteUntil = 0;
+    // Some became due meanwhile.
+    await writeDue();
   };
   const tryWriting = async () => {
-    let pause = RETRY_MS;
+    let isWritten = false;
     try {
       await writeDue();
-      pause = due > 0 ? 0 : FLUSH_MS;
+      isWritten = true;
     } catch (error) {
       logger.warn({ err: error, waiting: waiting.length }, 'the audit log is behind');
     }
     writing = undefined;
-    if (waiting.length > 0 || incompleteUntil > 0) schedule(pause);
+    if (waiting.length > 0 || incompleteUntil > 0) schedule(isWritten ? FLUSH_MS : RETRY_MS);
+    return isWritten;
   };
-  /** Never rejects. */
   const flush = () => {
     unschedule();
     due = waiting.length;
@@ -167,11 +170,14 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
       clearInterval(minutes);
       endMinute();
       isClosing = true;
-      // One that is about to end may not see what came last.
       await writing;
-      await flush();
+      // What comes while a write ends needs another one.
+      let isWritten: boolean;
+      do isWritten = await flush();
+      while (isWritten && waiting.length > 0);
       unschedule();
       if (waiting.length > 0) drop('buffer_full', waiting.length);
+      [waiting, batch] = [[], []];
     },
   };
 }

@@ -110,7 +110,7 @@ onEachStore('Items of the audit log that nobody waits for', (system) => {
     expect(new Set(items.map((item) => item?.id))).to.have.lengthOf(2);
   });
 
-  it('LOG-14 an item that comes at any moment while a batch ends is stored before the buffer is closed', async () => {
+  const addAtAnyMoment = async (isClosedBefore: boolean): Promise<() => Promise<number[]>> => {
     const last = (await readAuditAfter(store, 0, 100_000)).at(-1)?.number ?? 0;
     const moments = Array.from({ length: 40 }, (_, moment) => moment);
     const addAt = async (moment: number) => {
@@ -125,15 +125,27 @@ onEachStore('Items of the audit log that nobody waits for', (system) => {
       };
       const buffer = bufferOn(telling);
       buffer.add(answered('ends'));
+      const closed = isClosedBefore ? buffer.close() : undefined;
       await appended.promise;
       for (let passed = 0; passed < moment; passed += 1) await undefined;
       buffer.add(answered(`at ${moment}`));
-      await buffer.close();
+      await (closed ?? buffer.close());
     };
     await Promise.all(moments.map(addAt));
-    const found = (await readAuditAfter(store, last, 100_000)).map(({ item }) => item?.grantId);
-    const isMissing = (moment: number) => !found.includes(`at ${moment}`);
-    expect(moments.filter(isMissing)).to.deep.equal([]);
+    return async () => {
+      const found = (await readAuditAfter(store, last, 100_000)).map(({ item }) => item?.grantId);
+      return moments.filter((moment) => !found.includes(`at ${moment}`));
+    };
+  };
+
+  it('LOG-14 an item that comes at any moment while a batch ends is stored before the buffer is closed', async () => {
+    const missing = await addAtAnyMoment(false);
+    expect(await missing()).to.deep.equal([]);
+  });
+
+  it('LOG-14 an item that comes at any moment while the buffer is closed is stored', async () => {
+    const missing = await addAtAnyMoment(true);
+    await until('all are stored', async () => (await missing()).length === 0);
   });
 
   describe('that come while others are written', () => {
@@ -142,7 +154,7 @@ onEachStore('Items of the audit log that nobody waits for', (system) => {
     /** As many as are written at once. */
     const BATCH_ITEMS = 500;
     let batches: unknown[][];
-    let written: (() => void)[];
+    let written: ((error?: Error) => void)[];
     let buffer: AuditBuffer;
 
     beforeEach(async () => {
@@ -152,7 +164,9 @@ onEachStore('Items of the audit log that nobody waits for', (system) => {
         appendLog: (_key, entries) => {
           batches.push(entries.map(({ value }) => (value as { grantId?: string }).grantId));
           const appended = { first: 1, epoch: 'epoch' };
-          return new Promise((resolve) => written.push(() => resolve(appended)));
+          return new Promise((resolve, reject) =>
+            written.push((error) => (error ? reject(error) : resolve(appended))),
+          );
         },
       };
       buffer = bufferOn(slow);
@@ -160,8 +174,8 @@ onEachStore('Items of the audit log that nobody waits for', (system) => {
       await delay(FLUSH_MS);
     });
 
-    const endWrite = async () => {
-      written.shift()?.();
+    const endWrite = async (error?: Error) => {
+      written.shift()?.(error);
       await nextTurn();
     };
 
@@ -199,6 +213,18 @@ onEachStore('Items of the audit log that nobody waits for', (system) => {
       buffer.add(answered('after it'));
       await delay(FLUSH_MS);
       expect(batches).to.deep.equal([['first'], ['before'], ['at the end'], ['after it']]);
+    });
+
+    it('LOG-14 are not written after they were counted as dropped, because the buffer was closed', async () => {
+      const error = new StoreUnavailable(new Error('no answer'));
+      buffer.add(answered('before'));
+      const closed = buffer.close();
+      await endWrite(error);
+      await endWrite(error);
+      await closed;
+      buffer.add(answered('after it'));
+      await delay(FLUSH_MS);
+      expect(batches).to.deep.equal([['first'], ['first'], ['after it']]);
     });
   });
 
