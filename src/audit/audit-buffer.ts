@@ -59,7 +59,6 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
   let writing: Promise<boolean> | undefined;
   /** Items of the front that are written without a pause. The others have a timer. */
   let due = 0;
-  let isClosing = false;
   let refused = new Map<string, { item: WaitingItem; more: number }>();
   const dropped = new Map<DropReason, number>();
 
@@ -89,8 +88,7 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
   /** Keeps what could not be written for the next attempt. */
   const writeDue = async () => {
     // Of what comes meanwhile, a few items have to wait for more: they would cost as much as a batch.
-    const least = () => (isClosing ? 1 : BATCH_ITEMS);
-    while (due > 0 || waiting.length >= least()) {
+    while (due > 0 || waiting.length >= BATCH_ITEMS) {
       const isAgain = batch.length > 0;
       if (!isAgain) {
         batch = waiting.slice(0, BATCH_ITEMS).map(identified);
@@ -169,15 +167,14 @@ export function openAuditBuffer({ services, hasRoom, keepTime }: AuditBufferOpti
     async close() {
       clearInterval(minutes);
       endMinute();
-      isClosing = true;
+      // A write that runs may fail: one more attempt follows. What comes during a write needs another one.
       await writing;
-      // What comes while a write ends needs another one.
       let isWritten: boolean;
       do isWritten = await flush();
       while (isWritten && waiting.length > 0);
       unschedule();
       if (waiting.length > 0) drop('buffer_full', waiting.length);
-      [waiting, batch] = [[], []];
+      [waiting, batch, due] = [[], [], 0];
     },
   };
 }
