@@ -16,13 +16,13 @@ export type ActiveRequests = {
 };
 
 export type ActiveRequest = {
-  /** The records that the request depends on. */
-  ids: readonly string[];
+  readonly kind: RequestKind;
+  /** Whether revalidation reads the record with this id. */
+  dependsOn(id: string): boolean;
   /** Rejects when the request must end. */
-  revalidate: () => Promise<unknown>;
-  kind: RequestKind;
+  revalidate(): Promise<unknown>;
   /** Called when the request must end, with the error that a new request would get. */
-  onRevoked: (reason: unknown) => void;
+  onRevoked(reason: unknown): void;
 };
 
 type Tracked = { request: ActiveRequest; isEnded: boolean; end: () => void };
@@ -83,7 +83,7 @@ export function trackActiveRequests(
     tracked.request.revalidate().catch((reason: unknown) => revoke(tracked, reason));
   };
   const ignoreChanges = onChange((id) => {
-    for (const tracked of active) if (tracked.request.ids.includes(id)) revalidate(tracked);
+    for (const tracked of active) if (tracked.request.dependsOn(id)) revalidate(tracked);
   });
   const timer = setInterval(() => {
     for (const tracked of active) revalidate(tracked);
@@ -91,10 +91,10 @@ export function trackActiveRequests(
   return {
     start(request) {
       const tracked: Tracked = { request, isEnded: false, end: () => undefined };
-      const remove = active.add(tracked);
+      const added = active.add(tracked);
       tracked.end = () => {
         tracked.isEnded = true;
-        remove();
+        active.remove(added);
       };
       if (endedKinds.has(request.kind)) stop(tracked);
       else if (renewedBy !== undefined) renewBefore(tracked, renewedBy);

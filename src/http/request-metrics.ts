@@ -9,9 +9,9 @@ export function requestCounter(host: string, metrics: Metrics): (ctx: Koa.Contex
   metrics.watchStreams(host, () => [...open].filter(isStream).length);
   return (ctx) => {
     const started = performance.now();
-    const remove = open.add(ctx);
+    const added = open.add(ctx);
     whenClosed(ctx, () => {
-      remove();
+      open.remove(added);
       const seconds = isStream(ctx) ? undefined : (performance.now() - started) / 1000;
       const { status, reason } = outcomeOf(ctx);
       metrics.request(host, status, seconds);

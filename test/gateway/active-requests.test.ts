@@ -8,7 +8,7 @@ describe('Active requests', () => {
     const ended: string[] = [];
     const start = (id: string, kind: RequestKind) =>
       requests.start({
-        ids: [id],
+        dependsOn: (changed) => changed === id,
         kind,
         revalidate: async () => true,
         onRevoked: () => ended.push(id),

@@ -14,7 +14,8 @@ import {
   encodeEvent,
   matchResponses,
   mediaType,
-  openEventReader,
+  EventReader,
+  UNREPORTED,
   readMessages,
   type ReadMessages,
   requireIdentity,
@@ -251,7 +252,7 @@ function rewriteEvents(
   maxEventLength: number,
   requestIds: readonly MessageId[] | undefined,
 ): TransformStream<Uint8Array, Uint8Array> {
-  const reader = openEventReader(maxEventLength, () => undefined);
+  const reader = new EventReader(maxEventLength, UNREPORTED);
   return new TransformStream({
     transform(chunk, controller) {
       for (const event of reader.read(chunk)) {

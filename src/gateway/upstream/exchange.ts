@@ -7,6 +7,7 @@ import { mediaType } from './messages.ts';
 
 export type UpstreamResponse = {
   status: number;
+  /** Empty if it is a stream, whose headers its reader gets. */
   headers: IncomingHttpHeaders;
   /** Empty if the response is refused by its status, or read by a `ChunkReader`. */
   body: Buffer;
@@ -27,11 +28,11 @@ export type StreamControl = Pick<Dispatcher.DispatchController, 'pause' | 'resum
 
 export type ExchangeOptions = {
   /** The maximum size of a body that is not a stream, in bytes. */
-  maxBytes: number;
+  readonly maxBytes: number;
   /** Called with the bytes received so far of a body that is not a stream. The upstream waits for the promise; if it rejects, so does the exchange. */
-  hold: (bytes: number) => Promise<void> | undefined;
+  holdBytes(bytes: number): Promise<void> | undefined;
   /** Called when a stream begins. If it throws, the exchange fails with that error. */
-  openStream: (headers: IncomingHttpHeaders, control: StreamControl) => ChunkReader;
+  openStream(headers: IncomingHttpHeaders, control: StreamControl): ChunkReader;
 };
 
 export type Exchange = {
@@ -42,6 +43,15 @@ export type Exchange = {
 };
 
 const NO_BYTES = Buffer.alloc(0);
+const NO_HEADERS: IncomingHttpHeaders = {};
+/** Of all streams, because one of each would be in memory for as long as it lasts. */
+const STREAM: UpstreamResponse = {
+  status: 200,
+  headers: NO_HEADERS,
+  body: NO_BYTES,
+  ownsBody: false,
+  isStream: true,
+};
 const MIN_CAPACITY = 64 * 1024;
 /** A length that is announced counts up to here before the bytes have come. */
 const BELIEVED_LENGTH = 1024 * 1024;
@@ -67,6 +77,8 @@ export function isRefused(status: number): boolean {
   return !isForwarded || REFUSED_STATUSES.has(status);
 }
 
+function ignore(): void {}
+
 class ResponseHandler implements Exchange, Dispatcher.DispatchHandler {
   readonly response: Promise<UpstreamResponse>;
   readonly #options: ExchangeOptions;
@@ -75,7 +87,7 @@ class ResponseHandler implements Exchange, Dispatcher.DispatchHandler {
   #controller: Dispatcher.DispatchController | undefined;
   #reader: ChunkReader | undefined;
   #status = 0;
-  #headers: IncomingHttpHeaders = {};
+  #headers = NO_HEADERS;
   /** Its first `#size` bytes. */
   #body: Buffer = NO_BYTES;
   #size = 0;
@@ -114,20 +126,21 @@ class ResponseHandler implements Exchange, Dispatcher.DispatchHandler {
     if (status < 200) return;
     this.#status = status;
     this.#headers = headers;
-    if (isRefused(status)) return this.#finish(false);
+    if (isRefused(status)) return this.#finish();
     if (status !== 200 || mediaType(headers['content-type']) !== 'text/event-stream') return;
     // The headers are views of the first chunk, and would keep it in memory as long as the stream lasts.
     controller.rawHeaders = null;
     this.#reader = this.#options.openStream(headers, controller);
-    this.#finish(true);
+    this.#headers = NO_HEADERS;
+    this.#settle(STREAM);
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#reader) return this.#reader.read(chunk);
-    const { maxBytes, hold } = this.#options;
+    const { maxBytes } = this.#options;
     if (this.#size + chunk.length > maxBytes) throw responseTooLarge(maxBytes);
     this.#append(chunk);
-    const wait = hold(this.#size);
+    const wait = this.#options.holdBytes(this.#size);
     if (!wait) return;
     controller.pause();
     wait.then(
@@ -138,18 +151,25 @@ class ResponseHandler implements Exchange, Dispatcher.DispatchHandler {
 
   onResponseEnd(): void {
     if (this.#reader) this.#reader.end();
-    else this.#finish(false);
+    else this.#finish();
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     this.#fail(error);
   }
 
-  #finish(isStream: boolean): void {
+  #finish(): void {
     const body = this.#body.subarray(0, this.#size);
     const ownsBody = this.#ownsBody;
     this.#body = NO_BYTES;
-    this.#resolve({ status: this.#status, headers: this.#headers, body, ownsBody, isStream });
+    const [status, headers] = [this.#status, this.#headers];
+    this.#settle({ status, headers, body, ownsBody, isStream: false });
+  }
+
+  #settle(response: UpstreamResponse): void {
+    this.#resolve(response);
+    this.#resolve = ignore;
+    this.#reject = ignore;
   }
 
   /** Copies each chunk as it comes, because all of a large body at once would take long. */

@@ -26,23 +26,25 @@ import { isLookalike, type LevelRules, neededFor } from '../../upstreams/tool-le
 import { TASK_NOT_FOUND } from './levels.ts';
 import type { ToolHolds } from './tool-holds.ts';
 
-/** Returns undefined if the message is dropped. */
-export type FilterMessage = (message: RpcMessage) => Promise<RpcMessage | undefined>;
+export type MessageFilter = {
+  /** Returns undefined if the message is dropped. */
+  filter(message: RpcMessage): Promise<RpcMessage | undefined>;
+};
 
 /** Omits the messages that the filter drops. */
 export function filterAll(
   messages: readonly RpcMessage[],
-  filter: FilterMessage,
+  by: MessageFilter,
 ): readonly RpcMessage[] | Promise<readonly RpcMessage[]> {
-  return messages.some(needsFilter) ? filterEach(messages, filter) : messages;
+  return messages.some(needsFilter) ? filterEach(messages, by) : messages;
 }
 
 async function filterEach(
   messages: readonly RpcMessage[],
-  filter: FilterMessage,
+  by: MessageFilter,
 ): Promise<readonly RpcMessage[]> {
   const filtered = [];
-  for (const message of messages) filtered.push(await filter(message));
+  for (const message of messages) filtered.push(await by.filter(message));
   return filtered.filter((message) => message !== undefined);
 }
 

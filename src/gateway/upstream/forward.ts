@@ -1,10 +1,13 @@
 // Sends a call to the upstream, and forwards the response or stream while the call may last.
 import type { IncomingHttpHeaders } from 'node:http';
-import type Koa from 'koa';
 import { asHttpError, type HttpError } from '../../http/errors.ts';
 import { requestContext } from '../../http/request-context.ts';
+import type { Upstream } from '../../settings/upstreams.ts';
 import { RepeatRequest } from '../active-requests.ts';
+import type { Caller } from '../authenticate.ts';
 import type { AuthenticatedCall } from '../call.ts';
+import { noteAnswer, noteSuspension } from '../call-audit.ts';
+import { nextTurn } from '../event-loop.ts';
 import type { Hold } from '../held-bytes.ts';
 import { InBandError, inBandResponse } from '../in-band-error.ts';
 import {
@@ -15,65 +18,225 @@ import {
   subscriptionEnded,
 } from '../json-rpc.ts';
 import type { RequestOutline } from '../request-outline.ts';
-import type { ExchangeOptions, StreamControl, UpstreamResponse } from './exchange.ts';
-import type { FilterMessage } from './filter.ts';
-import { nextTurn } from '../event-loop.ts';
+import { CALLER_HEADER } from './caller-header.ts';
+import type { ChunkReader, ExchangeOptions, StreamControl, UpstreamResponse } from './exchange.ts';
+import { filterMessage, type FilterOptions } from './filter.ts';
 import type { Lifetime } from './lifetime.ts';
 import { ForeignResponse, type RpcMessage } from './messages.ts';
 import type { Proxy } from './proxy.ts';
 import { maskBytes, maskText } from './quoting.ts';
-import { forwardResponse } from './response.ts';
+import { forwardResponse, type ResponseOptions } from './response.ts';
 import type { OutboundRequest } from './send.ts';
-import { type EventStreamOptions, openStream } from './stream.ts';
+import { type BrokenStream, type EventStreamOptions, openStream } from './stream.ts';
+import type { Renewal } from './without-credential.ts';
 
-type Renewable = OutboundRequest & {
-  /** The credential of the person in the last request. */
-  token?: () => string;
-  secrets: () => Readonly<Record<string, string>>;
-  /** With a credential of the person: after 401, returns the header of a newer token, with which the request is repeated once. Rejects with an InBandError if there is none. */
-  renew?: () => Promise<Record<string, string>>;
-  /** The error after a second 401. */
-  refused?: () => InBandError;
-  /** After 403 with this challenge. Rejects with an InBandError if the person can give more. */
-  forbidden?: (challenge: string) => Promise<void>;
-};
-
-type Forwarded = Renewable & {
+/** What of a call is forwarded. */
+export type Forwarded = {
+  /** As the upstream knows them. */
+  caller: Caller;
+  method: OutboundRequest['method'];
+  headers: OutboundRequest['headers'];
+  body: OutboundRequest['body'];
+  links: OutboundRequest['links'];
   /** Without the client's notifications and responses. */
-  requests: RequestOutline[];
-  requestIds: readonly MessageId[];
-  filter: FilterMessage;
-  /** To messages of the batch that are not forwarded. */
-  localResponses: readonly RpcMessage[];
-  onAnswer: (message: RpcMessage) => void;
-  onSuspended: () => void;
-  bindSession: (id: string) => string;
-  bindEvent: (id: string) => string;
+  requests: readonly RequestOutline[];
+  filter: FilterOptions;
+  /** With a credential of the person. */
+  renewal: Renewal | undefined;
 };
+
+/**
+ * A call while it is sent and its answer is read. One object answers all questions of those who send, read and filter, because a stream keeps
+ * it for as long as it lasts, and a function for each question would take more memory than the rest.
+ */
+export class ForwardedCall
+  implements OutboundRequest, ExchangeOptions, ResponseOptions, EventStreamOptions
+{
+  readonly proxy: Proxy;
+  readonly call: AuthenticatedCall;
+  readonly lifetime: Lifetime;
+  readonly method: Forwarded['method'];
+  readonly links: Forwarded['links'];
+  readonly renewal: Forwarded['renewal'];
+  readonly #caller: Forwarded['caller'];
+  readonly #requests: Forwarded['requests'];
+  readonly #filter: Forwarded['filter'];
+  headers: Forwarded['headers'];
+  body: Forwarded['body'];
+  /** Held for the request. */
+  #sentBytes: number | undefined;
+
+  constructor(
+    proxy: Proxy,
+    call: AuthenticatedCall,
+    lifetime: Lifetime,
+    { caller, method, headers, body, links, requests, filter, renewal }: Forwarded,
+  ) {
+    this.proxy = proxy;
+    this.call = call;
+    this.lifetime = lifetime;
+    this.method = method;
+    this.links = links;
+    this.renewal = renewal;
+    this.#caller = caller;
+    this.#requests = requests;
+    this.#filter = filter;
+    this.headers = headers;
+    this.body = body;
+  }
+
+  get hold(): Hold {
+    return this.call.hold;
+  }
+
+  get maxBytes(): number {
+    return this.proxy.upstream.maxAnswerBytes;
+  }
+
+  get heartbeat(): number {
+    return this.proxy.heartbeat;
+  }
+
+  get isListening(): boolean {
+    return this.method === 'GET' || this.#requests.every(isSubscription);
+  }
+
+  get requestIds(): readonly MessageId[] {
+    return this.#requests.map(({ id }) => id);
+  }
+
+  /** A client resumes a stream with GET. */
+  get answersAny(): boolean {
+    return this.method === 'GET';
+  }
+
+  get localResponses(): readonly RpcMessage[] {
+    return this.call.limited ?? NOTHING;
+  }
+
+  get secrets(): Readonly<Record<string, string>> {
+    return secretsIn(this.headers, this.proxy.upstream);
+  }
+
+  /** Counts bytes of the response beside the text of the request, which is held until the response ends. */
+  holdBytes(bytes: number): Promise<void> | undefined {
+    this.#sentBytes ??= this.hold.bytes;
+    return this.hold.set(this.#sentBytes + bytes);
+  }
+
+  openStream(headers: IncomingHttpHeaders, control: StreamControl): ChunkReader {
+    this.lifetime.restartTimer(this.proxy.upstream.silence);
+    return openStream(this.call.ctx, headers, control, this);
+  }
+
+  filter(message: RpcMessage): Promise<RpcMessage | undefined> {
+    return filterMessage(this.#filter, message);
+  }
+
+  mask(data: string): string {
+    return this.renewal ? maskText(data, this.renewal.token()) : data;
+  }
+
+  bindSession(id: string): string {
+    return this.proxy.ids.bind('session', this.#caller, id);
+  }
+
+  bindEvent(id: string): string {
+    return this.proxy.ids.bind('event', this.#caller, id);
+  }
+
+  requireActive(): void {
+    this.lifetime.requireActive();
+  }
+
+  onAnswer(message: RpcMessage): void {
+    noteAnswer(this.call, message);
+  }
+
+  onSkipped(reason: string): undefined {
+    return this.proxy.onSkipped(reason);
+  }
+
+  onData(): void {
+    this.lifetime.refreshTimer();
+  }
+
+  onEnd(): void {
+    this.lifetime.endWhenRead(this.proxy.upstream.silence);
+  }
+
+  onSuspended(): void {
+    noteSuspension(this.call);
+  }
+
+  onBreak(error: unknown): BrokenStream {
+    const { ctx } = this.call;
+    const reason = this.lifetime.endReason(error);
+    this.lifetime.abort(reason);
+    setTimeout(() => ctx.res.destroy(), FLUSH_MS).unref();
+    const fault = asHttpError(reason);
+    if (fault.cause instanceof RepeatRequest)
+      return {
+        responseTo: endSubscriptions(this.#requests, fault),
+        retry: fault.cause.retry,
+        // In a subscription, the final response leads to a new list.
+        notification: this.method === 'GET' ? fault.cause.notification : undefined,
+      };
+    if (fault.status >= 500) {
+      // The status is already sent, so only the log and the metrics show the fault.
+      requestContext(ctx).failure = { code: fault.code };
+      const { logger } = this.proxy.services;
+      logger.warn({ err: fault.cause ?? fault }, 'a stream of the MCP server failed');
+    }
+    const responseTo = (id: MessageId) => {
+      const request = this.#requests.find((one) => one.id === id);
+      if (request && fault instanceof InBandError) return inBandResponse(request, fault);
+      return errorResponse(id, { code: SERVER_ERROR, message: fault.message });
+    };
+    return { responseTo, retry: undefined, notification: undefined };
+  }
+}
+
+const NOTHING: readonly never[] = [];
+
+/** How long an ended stream waits for the client to read its last events. */
+const FLUSH_MS = 1000;
+
+/** Ends subscriptions without an error, so that clients open new ones. */
+function endSubscriptions(requests: readonly RequestOutline[], { message }: HttpError) {
+  const subscriptions = new Set(requests.filter(isSubscription).map(({ id }) => id));
+  return (id: MessageId) =>
+    subscriptions.has(id)
+      ? subscriptionEnded(id)
+      : errorResponse(id, { code: SERVER_ERROR, message });
+}
+
+/** The headers that authenticate Gatehouse, the caller, the person and the session. */
+function secretsIn(sent: Record<string, string>, { headers, credential }: Upstream) {
+  const names = [
+    ...Object.keys(headers),
+    ...(credential ? [credential.header.name] : []),
+    CALLER_HEADER,
+    'mcp-session-id',
+  ];
+  return Object.fromEntries(Object.entries(sent).filter(([name]) => names.includes(name)));
+}
 
 /** Resolves when the response is complete or its stream has begun. Throws HttpError. */
-export async function forward(
-  proxy: Proxy,
-  call: AuthenticatedCall,
-  lifetime: Lifetime,
-  request: Forwarded,
-): Promise<void> {
+export async function forward(forwarded: ForwardedCall): Promise<void> {
+  const { proxy, call, lifetime, renewal } = forwarded;
   try {
-    const turnToWrite = nextTurn(request.hold.bytes);
+    const turnToWrite = nextTurn(forwarded.hold.bytes);
     if (turnToWrite) await turnToWrite;
     lifetime.requireActive();
-    const options = {
-      maxBytes: proxy.upstream.maxAnswerBytes,
-      hold: holdResponse(request.hold),
-      openStream: (headers: IncomingHttpHeaders, control: StreamControl) =>
-        openStream(call.ctx, headers, control, streamOptions(call.ctx, proxy, lifetime, request)),
-    };
-    const response = await sendWithCredential(proxy, request, options, lifetime);
+    const response = await sendWithCredential(proxy, forwarded, forwarded, lifetime);
     if (response.isStream) return;
-    if (request.token) maskBytes(response.body, request.token());
-    if (response.status === 401 && request.refused) throw request.refused();
-    if (response.status === 403) await request.forbidden?.(challengeOf(response));
-    const forwarding = forwardResponse(call, response, request, lifetime);
+    if (renewal) {
+      maskBytes(response.body, renewal.token());
+      if (response.status === 401) throw renewal.refused();
+      if (response.status === 403) await renewal.forbidden(challengeOf(response));
+    }
+    const forwarding = forwardResponse(call, response, forwarded);
     if (forwarding) await forwarding;
     lifetime.requireActive();
     lifetime.endWhenRead(proxy.upstream.silence);
@@ -90,21 +253,21 @@ function challengeOf({ headers }: UpstreamResponse): string {
   return [headers['www-authenticate'] ?? []].flat().join(', ');
 }
 
-/** A request that was answered 401 had no effect, so it is repeated, once. */
+/** Sends a request of a person with a credential again, once, if it was answered 401: it had no effect. */
 export function sendWithCredential(
   { send }: Pick<Proxy, 'send'>,
-  request: Renewable,
+  request: OutboundRequest & { renewal: Renewal | undefined },
   options: ExchangeOptions,
   lifetime: Lifetime,
 ): Promise<UpstreamResponse> {
-  const { renew } = request;
-  if (!renew) return send(request, options, lifetime);
-  return sendRenewably(send, { request, renew }, options, lifetime);
+  const { renewal } = request;
+  if (!renewal) return send(request, options, lifetime);
+  return sendRenewably(send, { request, renewal }, options, lifetime);
 }
 
 async function sendRenewably(
   send: Proxy['send'],
-  { request, renew }: { request: Renewable; renew: NonNullable<Renewable['renew']> },
+  { request, renewal }: { request: OutboundRequest; renewal: Renewal },
   options: ExchangeOptions,
   lifetime: Lifetime,
 ): Promise<UpstreamResponse> {
@@ -112,79 +275,9 @@ async function sendRenewably(
   const response = await send(request, options, lifetime);
   if (response.status !== 401) return response;
   lifetime.abortExchanges(new Error('the upstream answered 401'));
-  const newer = await renew();
+  const newer = await renewal.renew();
   lifetime.requireActive();
-  const earlier = request.secrets;
-  request.secrets = () => ({ ...earlier(), ...newer });
-  return send({ ...request, headers: { ...request.headers, ...newer }, body }, options, lifetime);
-}
-
-/** How long an ended stream waits for the client to read its last events. */
-const FLUSH_MS = 1000;
-
-function streamOptions(
-  ctx: Koa.Context,
-  { upstream, services, heartbeat, onSkipped }: Proxy,
-  lifetime: Lifetime,
-  request: Forwarded,
-): EventStreamOptions {
-  const { method, requests, requestIds, hold, filter, bindSession, bindEvent, token } = request;
-  lifetime.restartTimer(upstream.silence);
-  return {
-    maxEventLength: upstream.maxAnswerBytes,
-    isListening: method === 'GET' || requests.every(isSubscription),
-    heartbeat,
-    hold: holdResponse(hold),
-    filter,
-    mask: (data) => (token ? maskText(data, token()) : data),
-    onAnswer: request.onAnswer,
-    onSuspended: request.onSuspended,
-    bindSession,
-    bindEvent,
-    localResponses: request.localResponses,
-    requestIds: method === 'GET' ? undefined : requestIds,
-    onSkipped,
-    requireActive: () => lifetime.requireActive(),
-    onData: () => lifetime.refreshTimer(),
-    onEnd: () => lifetime.endWhenRead(upstream.silence),
-    onBreak(error) {
-      const reason = lifetime.endReason(error);
-      lifetime.abort(reason);
-      setTimeout(() => ctx.res.destroy(), FLUSH_MS).unref();
-      const fault = asHttpError(reason);
-      if (fault.cause instanceof RepeatRequest)
-        return {
-          responseTo: endSubscriptions(requests, fault),
-          retry: fault.cause.retry,
-          // In a subscription, the final response leads to a new list.
-          notification: method === 'GET' ? fault.cause.notification : undefined,
-        };
-      if (fault.status >= 500) {
-        // The status is already sent, so only the log and the metrics show the fault.
-        requestContext(ctx).failure = { code: fault.code };
-        services.logger.warn({ err: fault.cause ?? fault }, 'a stream of the MCP server failed');
-      }
-      const responseTo = (id: MessageId) => {
-        const request = requests.find((one) => one.id === id);
-        if (request && fault instanceof InBandError) return inBandResponse(request, fault);
-        return errorResponse(id, { code: SERVER_ERROR, message: fault.message });
-      };
-      return { responseTo, retry: undefined, notification: undefined };
-    },
-  };
-}
-
-/** Ends subscriptions without an error, so that clients open new ones. */
-function endSubscriptions(requests: readonly RequestOutline[], { message }: HttpError) {
-  const subscriptions = new Set(requests.filter(isSubscription).map(({ id }) => id));
-  return (id: MessageId) =>
-    subscriptions.has(id)
-      ? subscriptionEnded(id)
-      : errorResponse(id, { code: SERVER_ERROR, message });
-}
-
-/** Counts bytes of the response beside the text of the request, which is held until the response ends. */
-function holdResponse(hold: Hold): ExchangeOptions['hold'] {
-  let sent: number | undefined;
-  return (bytes) => hold.set((sent ??= hold.bytes) + bytes);
+  request.headers = { ...request.headers, ...newer };
+  request.body = body;
+  return send(request, options, lifetime);
 }

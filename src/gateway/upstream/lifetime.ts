@@ -1,13 +1,15 @@
 import type { ServerResponse } from 'node:http';
+import type Koa from 'koa';
 import { clientGone, HttpError, unavailable } from '../../http/errors.ts';
+import { whenClosed } from '../../http/request-context.ts';
 import { StoreUnavailable } from '../../store/store.ts';
 import { isSameSelection } from '../../upstreams/tool-access.ts';
-import { type RequestKind, selectionChanged } from '../active-requests.ts';
-import type { Caller } from '../authenticate.ts';
+import { type ActiveRequest, type RequestKind, selectionChanged } from '../active-requests.ts';
 import type { AuthenticatedCall } from '../call.ts';
 import type { Exchange } from './exchange.ts';
 import { badGateway, gatewayTimeout } from './gateway-errors.ts';
 import type { Proxy } from './proxy.ts';
+import type { ToolHolds } from './tool-holds.ts';
 
 /** Ends when the client has read the response, on the timeout, when the client disconnects, and when revalidation fails or the process stops. */
 export class Lifetime {
@@ -15,18 +17,21 @@ export class Lifetime {
   #timer: NodeJS.Timeout;
   #release: () => void;
   #untrack: (() => void) | undefined;
-  readonly #exchanges: Pick<Exchange, 'abort'>[] = [];
+  #exchanges: readonly Pick<Exchange, 'abort'>[] = [];
   #isResponseComplete = false;
   #isEnded = false;
   #aborted: { reason: unknown } | undefined;
 
   /** `release` is called when the request has ended. */
-  constructor(res: ServerResponse, timeout: number, release: () => void) {
-    this.#res = res;
+  constructor(ctx: Koa.Context, timeout: number, release: () => void) {
+    this.#res = ctx.res;
     this.#release = release;
     this.#timer = this.#startTimer(timeout);
-    res.on('close', this.#onClose);
-    if (res.destroyed) this.#onClose();
+    const endWithClient = () => {
+      if (!this.#isEnded) this.abort(clientGone());
+    };
+    whenClosed(ctx, endWithClient);
+    if (this.#res.destroyed) endWithClient();
   }
 
   /** Calls `untrack` when the request has ended. */
@@ -37,13 +42,10 @@ export class Lifetime {
 
   /** Aborts the exchange too, beside those before it. */
   onAbort(exchange: Pick<Exchange, 'abort'>): void {
-    this.#exchanges.push(exchange);
+    // A copy has the exact size. An array that grows takes memory for sixteen more.
+    this.#exchanges = this.#exchanges.concat(exchange);
     if (this.#aborted) exchange.abort(this.#aborted.reason);
   }
-
-  readonly onRevoked = (reason: unknown): void => this.abort(reason);
-
-  readonly #onClose = (): void => this.abort(clientGone());
 
   abort(reason: unknown): void {
     if (this.#isEnded) return;
@@ -55,7 +57,9 @@ export class Lifetime {
 
   /** Ends what was sent so far: a server may never end a response that nobody reads. The request goes on. */
   abortExchanges(reason: unknown): void {
-    for (const exchange of this.#exchanges.splice(0)) exchange.abort(reason);
+    const ended = this.#exchanges;
+    this.#exchanges = [];
+    for (const exchange of ended) exchange.abort(reason);
   }
 
   /** Call it when the response is complete. A client that does not read it keeps its slot, for so many seconds at most. */
@@ -71,7 +75,6 @@ export class Lifetime {
     if (this.#isEnded) return;
     this.#isEnded = true;
     clearTimeout(this.#timer);
-    this.#res.off('close', this.#onClose);
     this.#untrack?.();
     this.#release();
   }
@@ -107,33 +110,46 @@ export const TOOLS_CHANGED = { jsonrpc: '2.0', method: 'notifications/tools/list
 /** From now on, the call ends when its caller's rights end. */
 export function startLifetime(
   { activeRequests, upstream, holds }: Proxy,
-  { ctx, caller, revalidate, slot, hold }: AuthenticatedCall,
+  call: AuthenticatedCall,
   kind: RequestKind,
 ): Lifetime {
-  const lifetime = new Lifetime(ctx.res, upstream.timeout, () => {
-    slot.release();
-    hold.release();
+  const lifetime = new Lifetime(call.ctx, upstream.timeout, () => {
+    call.slot.release();
+    call.hold.release();
   });
-  const { onRevoked } = lifetime;
-  // Its filter knows what the caller might use when it began.
-  const held = holds.state();
-  const requireSame = async () => {
-    const access = await revalidate();
-    if (!isSameSelection(access.caller, caller) || holds.state() !== held)
-      throw selectionChanged(TOOLS_CHANGED);
-  };
-  lifetime.track(
-    activeRequests.start({
-      ids: idsOf(caller),
-      revalidate: kind === 'listening' ? requireSame : revalidate,
-      kind,
-      onRevoked,
-    }),
-  );
+  lifetime.track(activeRequests.start(new TrackedCall(call, lifetime, holds, kind)));
   return lifetime;
 }
 
-/** The records that revalidation reads. */
-function idsOf({ accountId, connector, grantId, tokenId }: Caller): string[] {
-  return [accountId, connector, grantId, tokenId].filter((id) => id !== undefined);
+class TrackedCall implements ActiveRequest {
+  readonly kind: RequestKind;
+  readonly #call: AuthenticatedCall;
+  readonly #lifetime: Lifetime;
+  readonly #holds: ToolHolds;
+  /** The filter of a stream knows what the caller might use when it began. */
+  readonly #held: string;
+
+  constructor(call: AuthenticatedCall, lifetime: Lifetime, holds: ToolHolds, kind: RequestKind) {
+    this.kind = kind;
+    this.#call = call;
+    this.#lifetime = lifetime;
+    this.#holds = holds;
+    this.#held = holds.state();
+  }
+
+  dependsOn(id: string): boolean {
+    const { accountId, connector, grantId, tokenId } = this.#call.caller;
+    return id === accountId || id === connector || id === grantId || id === tokenId;
+  }
+
+  async revalidate(): Promise<void> {
+    const access = await this.#call.revalidate();
+    if (this.kind !== 'listening') return;
+    const isSame = isSameSelection(access.caller, this.#call.caller);
+    if (!isSame || this.#holds.state() !== this.#held) throw selectionChanged(TOOLS_CHANGED);
+  }
+
+  onRevoked(reason: unknown): void {
+    this.#lifetime.abort(reason);
+  }
 }

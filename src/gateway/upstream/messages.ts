@@ -1,5 +1,10 @@
 // Reads the messages of an upstream as servers really write them, for the proxy and for Gatehouse's own requests.
-import { createParser, type EventSourceMessage, type ParseError } from 'eventsource-parser';
+import {
+  createParser,
+  type EventSourceMessage,
+  type EventSourceParser,
+  type ParseError,
+} from 'eventsource-parser';
 import { type JsonSize, measureJson, parseExact } from '../exact-json.ts';
 import { InBandError, responseTooComplex, responseTooLarge } from '../in-band-error.ts';
 import { membersOf } from '../../json-values.ts';
@@ -118,76 +123,115 @@ export class ForeignResponse extends Error {
 export type Comment = 'comment';
 export type ReceivedEvent = EventSourceMessage & { retry: number | undefined };
 
-export type EventReader = {
-  /** Returns the events and comments that are complete. Throws if one is too large. */
-  read(chunk: Uint8Array): (ReceivedEvent | Comment)[];
-  /** Returns undefined, after `onSkipped`, for an event that SDKs skip: one that is not UTF-8, JSON or JSON-RPC. Throws if it has too many values. */
-  messagesIn(event: ReceivedEvent): ReadMessages | undefined;
-  /** The same, where `read` parses the data. */
-  messagesBy<Read extends ReadMessages>(
-    read: (data: string) => Promise<Read>,
-    event: ReceivedEvent,
-  ): Promise<Read | undefined>;
-};
-
 const REPLACEMENT = '\uFFFD';
 /** Its bytes, one in each character. */
 const REPLACEMENT_BYTES = Buffer.from(REPLACEMENT).toString('latin1');
+const BYTE_ORDER_MARK = '\uFEFF';
 
-/** `maxEventLength` is in characters. */
-export function openEventReader(
-  maxEventLength: number,
-  onSkipped: (reason: string) => undefined,
-): EventReader {
-  const streamDecoder = new TextDecoder();
-  const received: (ReceivedEvent | Comment)[] = [];
-  let retry: number | undefined;
-  let hasInvalidBytes = false;
-  /** The last two bytes: a character may begin in one chunk and end in the next. */
-  let before: number[] = [];
-  const isInvalid = (data: string) => hasInvalidBytes && data.includes(REPLACEMENT);
-  const skip = (error: unknown) => {
+export type SkippedEvents = {
+  /** Called for an event that is skipped. */
+  onSkipped(reason: string): undefined;
+};
+
+/** For readers that need not know what was skipped. */
+export const UNREPORTED: SkippedEvents = { onSkipped: () => undefined };
+
+/** A class, because functions of each stream take memory for as long as it lasts. */
+export class EventReader {
+  readonly #parser: EventSourceParser;
+  readonly #skipped: SkippedEvents;
+  #received: (ReceivedEvent | Comment)[] = [];
+  #retry: number | undefined;
+  /** The beginning of a character whose other bytes come in the next chunk. */
+  #incomplete: Buffer | undefined;
+  #hasBegun = false;
+  #hasInvalidBytes = false;
+
+  /** `maxEventLength` is in characters. */
+  constructor(maxEventLength: number, skipped: SkippedEvents) {
+    this.#skipped = skipped;
+    this.#parser = createParser({
+      maxBufferSize: maxEventLength,
+      onEvent: (event) => {
+        this.#received.push({ ...event, retry: this.#retry });
+        this.#retry = undefined;
+      },
+      onComment: () => void this.#received.push('comment'),
+      onRetry: (milliseconds) => void (this.#retry = milliseconds),
+      onError: (error) => refuseTooLarge(error, maxEventLength),
+    });
+  }
+
+  /** Returns the events and comments that are complete. Throws if one is too large. */
+  read(chunk: Uint8Array): (ReceivedEvent | Comment)[] {
+    this.#parser.feed(this.#decode(chunk));
+    const received = this.#received;
+    this.#received = [];
+    return received;
+  }
+
+  /** Returns undefined, after `onSkipped`, for an event that SDKs skip: one that is not UTF-8, JSON or JSON-RPC. Throws if it has too many values. */
+  messagesIn({ data }: ReceivedEvent): ReadMessages | undefined {
+    if (this.#isInvalid(data)) return this.#skipped.onSkipped('is not UTF-8');
+    try {
+      return parseMeasured(data);
+    } catch (error) {
+      return this.#skip(error);
+    }
+  }
+
+  /** The same, where `read` parses the data. */
+  async messagesBy<Read extends ReadMessages>(
+    read: (data: string) => Promise<Read>,
+    { data }: ReceivedEvent,
+  ): Promise<Read | undefined> {
+    if (this.#isInvalid(data)) return this.#skipped.onSkipped('is not UTF-8');
+    try {
+      return await read(data);
+    } catch (error) {
+      return this.#skip(error);
+    }
+  }
+
+  /** A `TextDecoder` for each stream would take more time and memory. */
+  #decode(chunk: Uint8Array): string {
+    const bytes = this.#incomplete
+      ? Buffer.concat([this.#incomplete, chunk])
+      : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length);
+    const end = endOfCharacters(bytes);
+    this.#incomplete = end < bytes.length ? Buffer.from(bytes.subarray(end)) : undefined;
+    const text = bytes.toString('utf8', 0, end);
+    if (text.includes(REPLACEMENT)) {
+      const sent = countOf(bytes.toString('latin1', 0, end), REPLACEMENT_BYTES);
+      if (countOf(text, REPLACEMENT) > sent) this.#hasInvalidBytes = true;
+    }
+    const isFirst = !this.#hasBegun && text !== '';
+    if (isFirst) this.#hasBegun = true;
+    return isFirst && text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text;
+  }
+
+  #isInvalid(data: string): boolean {
+    return this.#hasInvalidBytes && data.includes(REPLACEMENT);
+  }
+
+  #skip(error: unknown): undefined {
     if (error instanceof InBandError) throw error;
-    return onSkipped(error instanceof SyntaxError ? 'is not JSON' : 'is not JSON-RPC');
-  };
-  const parser = createParser({
-    maxBufferSize: maxEventLength,
-    onEvent(event) {
-      received.push({ ...event, retry });
-      retry = undefined;
-    },
-    onComment: () => void received.push('comment'),
-    onRetry: (milliseconds) => void (retry = milliseconds),
-    onError: (error) => refuseTooLarge(error, maxEventLength),
-  });
-  return {
-    read(chunk) {
-      const text = streamDecoder.decode(chunk, { stream: true });
-      if (text.includes(REPLACEMENT)) {
-        const bytes = Buffer.concat([Uint8Array.from(before), chunk]).toString('latin1');
-        if (countOf(text, REPLACEMENT) > countOf(bytes, REPLACEMENT_BYTES)) hasInvalidBytes = true;
-      }
-      before = [...before, ...chunk.subarray(-2)].slice(-2);
-      parser.feed(text);
-      return received.splice(0);
-    },
-    messagesIn({ data }) {
-      if (isInvalid(data)) return onSkipped('is not UTF-8');
-      try {
-        return parseMeasured(data);
-      } catch (error) {
-        return skip(error);
-      }
-    },
-    async messagesBy(read, { data }) {
-      if (isInvalid(data)) return onSkipped('is not UTF-8');
-      try {
-        return await read(data);
-      } catch (error) {
-        return skip(error);
-      }
-    },
-  };
+    return this.#skipped.onSkipped(
+      error instanceof SyntaxError ? 'is not JSON' : 'is not JSON-RPC',
+    );
+  }
+}
+
+/** The index after the last character, without one whose end is missing (RFC 3629 section 3). */
+function endOfCharacters(bytes: Uint8Array): number {
+  for (let back = 1; back <= Math.min(3, bytes.length); back += 1) {
+    const byte = bytes[bytes.length - back] ?? 0;
+    if (byte < 0x80) break;
+    if (byte < 0xc0) continue;
+    const length = byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
+    return length > back ? bytes.length - back : bytes.length;
+  }
+  return bytes.length;
 }
 
 function countOf(text: string, part: string): number {

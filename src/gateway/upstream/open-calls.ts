@@ -89,12 +89,12 @@ export async function openOpenCalls(
     },
     here: (upstream) => atUpstreams.get(upstream) ?? 0,
     open(upstream, owner, atOnce) {
-      const remove = calls.add({ owner, since: atOnce ? -Infinity : now() });
+      const call = calls.add({ owner, since: atOnce ? -Infinity : now() });
       here.set(owner, (here.get(owner) ?? 0) + 1);
       atUpstreams.set(upstream, (atUpstreams.get(upstream) ?? 0) + 1);
       if (atOnce && others.size > 0) announceSoon();
       return () => {
-        if (!remove()) return;
+        if (!calls.remove(call)) return;
         atUpstreams.set(upstream, (atUpstreams.get(upstream) ?? 1) - 1);
         const left = (here.get(owner) ?? 1) - 1;
         if (left > 0) here.set(owner, left);

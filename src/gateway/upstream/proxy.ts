@@ -14,13 +14,7 @@ import type { Settings } from '../../settings/settings.ts';
 import { type ActiveRequests, type RequestKind, trackActiveRequests } from '../active-requests.ts';
 import type { Caller } from '../authenticate.ts';
 import type { AuthenticatedCall } from '../call.ts';
-import {
-  type CallAudit,
-  noteAnswer,
-  noteMissingCredential,
-  noteRefusals,
-  noteSuspension,
-} from '../call-audit.ts';
+import { type CallAudit, noteMissingCredential, noteRefusals } from '../call-audit.ts';
 import { authorizationExtensions, type Extensions } from '../extensions.ts';
 import { membersOf } from '../../json-values.ts';
 import { type WaitingSessions, waitingSessions } from './waiting-sessions.ts';
@@ -47,7 +41,7 @@ import {
 } from './bound-ids.ts';
 import { type CheckArguments, openArgumentCheck, validation } from './check-arguments.ts';
 import { callerReadings } from './caller-readings.ts';
-import { CALLER_HEADER, callerHeaders } from './caller-header.ts';
+import { callerHeaders } from './caller-header.ts';
 import { concurrencyLimiter, type ConcurrencyLimiter } from './concurrency-limit.ts';
 import { parameterHeaders } from './headers.ts';
 import type { OpenCalls } from './open-calls.ts';
@@ -69,8 +63,8 @@ import { shownUrl } from './quoting.ts';
 import type { ToolDiscovery } from './tool-discovery.ts';
 import { toolHolds, type ToolHolds } from './tool-holds.ts';
 import { refuseMessages, requiredBy } from './levels.ts';
-import { filterMessage, type FilterOptions, isReachable } from './filter.ts';
-import { forward } from './forward.ts';
+import { type FilterOptions, isReachable } from './filter.ts';
+import { forward, ForwardedCall } from './forward.ts';
 import { startLifetime } from './lifetime.ts';
 import {
   type Connections,
@@ -353,25 +347,22 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
   const requests: RequestOutline[] = [];
   for (const { id, method: name } of messages)
     if (id !== undefined && name !== undefined) requests.push({ id, method: name });
-  // Not awaited here, because this function would keep the messages for as long.
-  return forward(proxy, call, lifetime, {
+  const forwarded = new ForwardedCall(proxy, call, lifetime, {
+    caller,
     method,
     headers,
-    ...(method === 'POST' ? { body: serializer(body, sent) } : {}),
-    links: proxy.services.traces ? traceLinksIn(messages) : [],
-    hold: call.hold,
+    body: method === 'POST' ? serializer(body, sent) : undefined,
+    links: proxy.services.traces ? traceLinksIn(messages) : NO_LINKS,
     requests,
-    requestIds: requests.map(({ id }) => id),
-    filter: (message) => filterMessage(filter, message),
-    localResponses: call.limited ?? [],
-    onAnswer: (message) => noteAnswer(call, message),
-    onSuspended: () => noteSuspension(call),
-    secrets: () => secretsIn(headers, proxy.upstream),
-    ...(proxy.credentials && personal ? renewal(proxy, proxy.credentials, call, personal) : {}),
-    bindSession: (id) => ids.bind('session', caller, id),
-    bindEvent: (id) => ids.bind('event', caller, id),
+    filter,
+    renewal:
+      proxy.credentials && personal ? renewal(proxy, proxy.credentials, call, personal) : undefined,
   });
+  // Not awaited here, because this function would keep the messages for as long.
+  return forward(forwarded);
 }
+
+const NO_LINKS: readonly never[] = [];
 
 function calledTools(messages: readonly Message[]): string[] {
   return messages.flatMap(({ method, params }) =>
@@ -452,17 +443,6 @@ function serializer(
       : messages;
     return JSON.stringify(Array.isArray(body) ? sent : sent[0]);
   };
-}
-
-/** The headers that authenticate Gatehouse, the caller, the person and the session. */
-function secretsIn(sent: Record<string, string>, { headers, credential }: Upstream) {
-  const names = [
-    ...Object.keys(headers),
-    ...(credential ? [credential.header.name] : []),
-    CALLER_HEADER,
-    'mcp-session-id',
-  ];
-  return Object.fromEntries(Object.entries(sent).filter(([name]) => names.includes(name)));
 }
 
 /** Logs each kind of fault once. */

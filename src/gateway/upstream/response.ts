@@ -8,10 +8,9 @@ import { type InBandError, limitReached } from '../in-band-error.ts';
 import type { MessageId, RpcError } from '../json-rpc.ts';
 import { releaseMemory } from './body-memory.ts';
 import { isRefused, type UpstreamResponse } from './exchange.ts';
-import { filterAll, type FilterMessage } from './filter.ts';
+import { filterAll, type MessageFilter } from './filter.ts';
 import { badGateway } from './gateway-errors.ts';
 import { nextTurn } from '../event-loop.ts';
-import type { Lifetime } from './lifetime.ts';
 import { LARGE_MESSAGE, NOTHING_UNREAD, readLargeMessages, withUnread } from './large-messages.ts';
 import {
   isResponse,
@@ -25,17 +24,18 @@ import {
 import { printable } from '../../printable-text.ts';
 import { findsParts, refusesHost } from './quoting.ts';
 
-export type ResponseOptions = {
+export type ResponseOptions = MessageFilter & {
   /** Empty if the client sent only notifications and responses. */
-  requestIds: readonly MessageId[];
-  filter: FilterMessage;
+  readonly requestIds: readonly MessageId[];
   /** To messages of the batch that were not forwarded. */
-  localResponses: readonly RpcMessage[];
-  /** Called with each response, before it is filtered. */
-  onAnswer: (message: RpcMessage) => void;
-  bindSession: (id: string) => string;
+  readonly localResponses: readonly RpcMessage[];
   /** Headers that were sent. What repeats a part of one is not logged. */
-  secrets: () => Readonly<Record<string, string>>;
+  readonly secrets: Readonly<Record<string, string>>;
+  /** Called with each response, before it is filtered. */
+  onAnswer(message: RpcMessage): void;
+  bindSession(id: string): string;
+  /** Throws if the call has ended. */
+  requireActive(): void;
 };
 
 const ALLOWED_METHODS = ['GET', 'POST', 'DELETE'];
@@ -48,11 +48,10 @@ export function forwardResponse(
   call: AuthenticatedCall,
   response: UpstreamResponse,
   options: ResponseOptions,
-  lifetime: Pick<Lifetime, 'requireActive'>,
 ): Promise<void> | undefined {
   const { ctx } = call;
   const { status, headers } = response;
-  const { requestIds, localResponses, bindSession } = options;
+  const { localResponses } = options;
   if (status === 429) throw upstreamLimit(headers);
   if (isRefused(status)) {
     const cause = new Error(`the upstream answered ${status}`);
@@ -61,10 +60,11 @@ export function forwardResponse(
   }
   const kind = mediaType(headers['content-type']);
   if (MISLEADING_STATUSES.has(status))
-    throw refusedGatehouse(call, status, headers, response.body, options.secrets);
+    throw refusedGatehouse(call, status, headers, response.body, options);
   if (status >= 400) throw upstreamRefusal(call, status, headers, rpcError(kind, response.body));
-  forwardHeaders(ctx, headers, bindSession);
-  const isEmpty = ctx.method === 'DELETE' || (ctx.method === 'POST' && requestIds.length === 0);
+  forwardHeaders(ctx, headers, options);
+  const isEmpty =
+    ctx.method === 'DELETE' || (ctx.method === 'POST' && options.requestIds.length === 0);
   if (isEmpty) {
     if (localResponses.length === 0) sendEmpty(ctx, status);
     else sendPieces(ctx, 200, [JSON.stringify(localResponses)], JSON_HEADERS);
@@ -72,21 +72,21 @@ export function forwardResponse(
   }
   requireIdentity(headers['content-encoding']);
   if (kind === 'application/json' && ctx.method === 'POST')
-    return forwardBody(ctx, response, options, lifetime);
+    return forwardBody(ctx, response, options);
   throw badGateway(new Error(`the upstream answered ${status} with ${kind ?? 'nothing'}`));
 }
 
 export function forwardHeaders(
   ctx: Koa.Context,
   headers: IncomingHttpHeaders,
-  bindSession: (id: string) => string,
+  options: Pick<ResponseOptions, 'bindSession'>,
 ): void {
   const { 'mcp-session-id': session, 'mcp-protocol-version': revision } = headers;
   // An empty one is that of a server without sessions.
   if (session !== undefined && session !== '') {
     if (typeof session !== 'string' || !SESSION_ID.test(session))
       throw badGateway(new Error('the upstream issued an invalid session id'));
-    addHeader(ctx, 'Mcp-Session-Id', bindSession(session));
+    addHeader(ctx, 'Mcp-Session-Id', options.bindSession(session));
   }
   if (typeof revision === 'string' && REVISION.test(revision))
     addHeader(ctx, 'MCP-Protocol-Version', revision);
@@ -108,12 +108,11 @@ async function forwardBody(
   ctx: Koa.Context,
   response: UpstreamResponse,
   options: ResponseOptions,
-  lifetime: Pick<Lifetime, 'requireActive'>,
 ): Promise<void> {
   const { status, body, ownsBody } = response;
   const pieces = await filterBody(response, options);
   // The filter may have waited for the store.
-  lifetime.requireActive();
+  options.requireActive();
   // Only when all is written: before, the system may still read it.
   if (ownsBody) ctx.res.once('finish', () => releaseMemory(body));
   sendPieces(ctx, status, pieces, JSON_HEADERS);
@@ -122,7 +121,7 @@ async function forwardBody(
 /** Serializes what was filtered, so that a member that occurs twice cannot hide another value from the filter. */
 async function filterBody(
   response: UpstreamResponse,
-  { requestIds, filter, localResponses, onAnswer }: ResponseOptions,
+  options: ResponseOptions,
 ): Promise<(string | Buffer)[]> {
   const { length } = response.body;
   const { messages, isBatch, unread } =
@@ -131,14 +130,15 @@ async function filterBody(
       : { ...readMessages(response.body), unread: NOTHING_UNREAD };
   // Only the values are needed from now on.
   response.body = NOTHING;
-  const received = matchResponses(messages, requestIds);
-  for (const message of received) if (isResponse(message)) onAnswer(message);
-  const filtering = filterAll(received, filter);
+  const received = matchResponses(messages, options.requestIds);
+  for (const message of received) if (isResponse(message)) options.onAnswer(message);
+  const filtering = filterAll(received, options);
   const filtered = filtering instanceof Promise ? await filtering : filtering;
   if (filtered.length === 0)
     throw badGateway(new Error('the response of the upstream has no message for this caller'));
   const turnToWrite = nextTurn(length);
   if (turnToWrite) await turnToWrite;
+  const { localResponses } = options;
   const text = writeMessages({
     messages: [...filtered, ...localResponses],
     isBatch: isBatch || localResponses.length > 0,
@@ -197,7 +197,7 @@ function refusedGatehouse(
   status: number,
   headers: IncomingHttpHeaders,
   body: Buffer,
-  secrets: ResponseOptions['secrets'],
+  options: Pick<ResponseOptions, 'secrets'>,
 ): HttpError {
   const challenge = String(headers['www-authenticate'] ?? '');
   const [, scope = ''] = /\bscope="([^"]*)"/.exec(challenge) ?? [];
@@ -206,7 +206,7 @@ function refusedGatehouse(
     if (stepUp) return stepUp;
   }
   const words = body.toString('utf8', 0, MAX_WORDS_BYTES);
-  const quote = findsParts(secrets())(words) ? '' : `: ${printable(words)}`;
+  const quote = findsParts(options.secrets)(words) ? '' : `: ${printable(words)}`;
   return badGateway(
     new Error(
       `the upstream answered ${status}${quote}${refusesHost(status, words) ? ' (see the setting host)' : ''}`,

@@ -27,13 +27,13 @@ export function openConnections(url: string, forwardProxy: ForwardProxy) {
 }
 
 export type OutboundRequest = {
-  method: Dispatcher.HttpMethod;
+  readonly method: Dispatcher.HttpMethod;
   headers: Record<string, string>;
   /** Serializes the messages with our trace context, if traces are on. Removed when the request is sent, because a call may take long. */
   body?: ((traceparent: string | undefined) => string) | undefined;
   /** The client's trace contexts. */
-  links: SpanLink[];
-  hold: Hold;
+  readonly links: readonly SpanLink[];
+  readonly hold: Hold;
 };
 
 export type Send = (

@@ -26,7 +26,7 @@ import {
   withoutConnectState,
   wordsFor,
 } from './person-credential.ts';
-import { isResponse, openEventReader } from './messages.ts';
+import { EventReader, isResponse, UNREPORTED } from './messages.ts';
 import type { Proxy } from './proxy.ts';
 import { type OpenSession, OLDER_REVISION } from './headers.ts';
 import type { OutboundRequest } from './send.ts';
@@ -124,7 +124,7 @@ export async function openWaiting(
 ): Promise<OpenSession> {
   const { opened } = waiting;
   if (opened?.epoch === personal.epoch) return { id: opened.session, revision: opened.revision };
-  const lifetime = new Lifetime(call.ctx.res, proxy.upstream.timeout, () => undefined);
+  const lifetime = new Lifetime(call.ctx, proxy.upstream.timeout, () => undefined);
   const renewed = proxy.credentials ? renewal(proxy, proxy.credentials, call, personal) : undefined;
   const send = async (message: Message, options: ExchangeOptions, id?: string) => {
     const headers = await attachCredentials(proxy, call, {
@@ -136,12 +136,7 @@ export async function openWaiting(
     });
     const body = () => JSON.stringify(message);
     const request: OutboundRequest = { method: 'POST', headers, body, links: [], hold: NO_HOLD };
-    return sendWithCredential(
-      proxy,
-      { ...request, ...renewed, secrets: () => ({}) },
-      options,
-      lifetime,
-    );
+    return sendWithCredential(proxy, { ...request, renewal: renewed }, options, lifetime);
   };
   try {
     const params = isObject(waiting.params) ? waiting.params : {};
@@ -192,7 +187,7 @@ const NO_HOLD: Hold = {
 /** Only the headers of the answer matter. */
 const UNREAD: ExchangeOptions = {
   maxBytes: 1024 * 1024,
-  hold: () => undefined,
+  holdBytes: () => undefined,
   openStream: () => ({ read: () => undefined, end: () => undefined, fail: () => undefined }),
 };
 
@@ -200,7 +195,7 @@ const UNREAD: ExchangeOptions = {
 function untilAnswered(): { options: ExchangeOptions; end: Promise<void> } {
   const { promise: end, resolve } = Promise.withResolvers<void>();
   const openStream = () => {
-    const reader = openEventReader(UNREAD.maxBytes, () => undefined);
+    const reader = new EventReader(UNREAD.maxBytes, UNREPORTED);
     const read = (chunk: Buffer) => {
       for (const event of reader.read(chunk))
         if (event !== 'comment' && reader.messagesIn(event)?.messages.some(isResponse)) resolve();
@@ -241,7 +236,7 @@ export function endWithCredential(
   // After the end, no `close` would end the watch.
   lifetime.requireActive();
   const stop = watchCredential(credentials, caller, (stored) => {
-    if (stored?.epoch !== epoch) lifetime.onRevoked(selectionChanged(TOOLS_CHANGED));
+    if (stored?.epoch !== epoch) lifetime.abort(selectionChanged(TOOLS_CHANGED));
   });
   ctx.res.once('close', stop);
 }
@@ -268,13 +263,24 @@ function watchCredential(
   };
 }
 
-/** After the upstream answered 401: another token of the same credential, or what the person has to do. */
+/** What follows when the upstream refuses the credential of a person. */
+export type Renewal = {
+  /** The one in the last request. */
+  token(): string;
+  /** After 401: returns the header of another token of the same credential. Rejects with an InBandError if there is none. */
+  renew(): Promise<Record<string, string>>;
+  /** After 403 with this challenge. Rejects with an InBandError if the person can give more. */
+  forbidden(challenge: string): Promise<void>;
+  /** The error after a second 401. */
+  refused(): InBandError;
+};
+
 export function renewal(
   proxy: Proxy,
   credentials: PersonCredentialRules,
   call: AuthenticatedCall,
   used: CredentialInUse,
-) {
+): Renewal {
   const refused = (problem: CredentialProblem) =>
     new InBandError(403, 'credential_required', wordsFor(askedOf(proxy, call, problem)));
   let { token } = used;

@@ -1,11 +1,13 @@
 import { expect } from 'chai';
-import { openEventReader } from '../../../src/gateway/upstream/messages.ts';
+import { EventReader } from '../../../src/gateway/upstream/messages.ts';
 
 describe('The events of an MCP server', () => {
   /** The params of the messages of a stream that comes in these chunks, and why events were skipped. */
   function read(chunks: readonly Uint8Array[]) {
     const skipped: string[] = [];
-    const reader = openEventReader(10_000, (reason) => void skipped.push(reason));
+    const reader = new EventReader(10_000, {
+      onSkipped: (reason) => void skipped.push(reason),
+    });
     const events = chunks.flatMap((chunk) => reader.read(chunk));
     const params = events.flatMap((event) =>
       event === 'comment'
@@ -18,15 +20,36 @@ describe('The events of an MCP server', () => {
   const eventOf = (text: string) =>
     Buffer.from(`data: ${JSON.stringify({ jsonrpc: '2.0', method: 'm', params: { text } })}\n\n`);
 
-  it('a text with U+FFFD arrives wherever its bytes are divided', () => {
-    const bytes = eventOf('\uFFFD, é and \uFFFD');
+  function inChunks(bytes: Uint8Array, size: number): Uint8Array[] {
+    const count = Math.ceil(bytes.length / size);
+    return Array.from({ length: count }, (_, n) => bytes.subarray(n * size, (n + 1) * size));
+  }
+
+  it('a text with U+FFFD, and characters of two to four bytes, arrives wherever its bytes are divided', () => {
+    const text = '\uFFFD, é, 😀 and \uFFFD';
+    const bytes = eventOf(text);
     for (let size = 1; size <= bytes.length; size += 1) {
-      const count = Math.ceil(bytes.length / size);
-      const chunks = Array.from({ length: count }, (_, n) =>
-        bytes.subarray(n * size, (n + 1) * size),
-      );
-      const expected = { params: [{ text: '\uFFFD, é and \uFFFD' }], skipped: [] };
-      expect(read(chunks), `chunks of ${size} bytes`).to.deep.equal(expected);
+      const expected = { params: [{ text }], skipped: [] };
+      expect(read(inChunks(bytes, size)), `chunks of ${size} bytes`).to.deep.equal(expected);
+    }
+  });
+
+  it('a byte order mark is ignored at the beginning only', () => {
+    const text = '\uFEFF and \uFEFF';
+    const bytes = Buffer.concat([Buffer.from('\uFEFF'), eventOf(text), eventOf(text)]);
+    for (let size = 1; size <= bytes.length; size += 1) {
+      const expected = { params: [{ text }, { text }], skipped: [] };
+      expect(read(inChunks(bytes, size)), `chunks of ${size} bytes`).to.deep.equal(expected);
+    }
+  });
+
+  it('an event that ends within a character is skipped, and the next one is read', () => {
+    const cut = eventOf('€?');
+    const at = cut.indexOf('?');
+    const bytes = Buffer.concat([cut.subarray(0, at - 1), cut.subarray(at), eventOf('next')]);
+    for (const size of [1, 2, 3, bytes.length]) {
+      const expected = { params: [{ text: 'next' }], skipped: ['is not UTF-8'] };
+      expect(read(inChunks(bytes, size)), `chunks of ${size} bytes`).to.deep.equal(expected);
     }
   });
 

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
-import type { ServerResponse } from 'node:http';
 import { expect } from 'chai';
+import type Koa from 'koa';
 import { HttpError } from '../../../src/http/errors.ts';
 import { sendWithCredential } from '../../../src/gateway/upstream/forward.ts';
 import { Lifetime } from '../../../src/gateway/upstream/lifetime.ts';
@@ -8,8 +8,9 @@ import { endWithCredential } from '../../../src/gateway/upstream/without-credent
 
 type Sent = Parameters<typeof sendWithCredential>;
 
-function newResponse(): ServerResponse {
-  return Object.assign(new EventEmitter(), { destroyed: false }) as unknown as ServerResponse;
+function newContext(): Koa.Context {
+  const res = Object.assign(new EventEmitter(), { destroyed: false });
+  return { res, state: {} } as unknown as Koa.Context;
 }
 
 /** An exchange whose response never ends. */
@@ -23,7 +24,7 @@ function openExchange(status: number) {
 }
 
 describe('What a call has at the MCP server', () => {
-  const newLifetime = (res = newResponse()) => new Lifetime(res, 60, () => undefined);
+  const newLifetime = (ctx = newContext()) => new Lifetime(ctx, 60, () => undefined);
 
   it('DOS-13 a response of 401 is ended before the request is sent again, also if the server does not end it', async () => {
     const lifetime = newLifetime();
@@ -35,7 +36,7 @@ describe('What a call has at the MCP server', () => {
       lifetime.onAbort(exchange);
       return exchange.response;
     };
-    const request = { renew: async () => ({}), secrets: () => ({}), headers: {} };
+    const request = { renewal: { renew: async () => ({}) }, headers: {} };
     const response = await sendWithCredential(
       { send } as unknown as Sent[0],
       request as unknown as Sent[1],
@@ -57,9 +58,9 @@ describe('What a call has at the MCP server', () => {
   });
 
   it('DOS-13 no credential is watched for a stream whose client has left', () => {
-    const res = newResponse();
-    const lifetime = newLifetime(res);
-    res.emit('close');
+    const ctx = newContext();
+    const lifetime = newLifetime(ctx);
+    ctx.res.emit('close');
     let watched = 0;
     const credentials = {
       stored: async () => undefined,
@@ -72,7 +73,7 @@ describe('What a call has at the MCP server', () => {
     const begin = () =>
       endWithCredential(
         { credentials } as unknown as Watched[0],
-        { ctx: { res }, caller: {} } as unknown as Watched[1],
+        { ctx, caller: {} } as unknown as Watched[1],
         { epoch: 'one' } as Watched[2],
         lifetime,
       );

@@ -24,7 +24,7 @@ describe('A call that ends while its answer is filtered', () => {
       end: (text = '') => void written.push(String(text)),
     });
     ctx = { res, state: {}, method: 'POST' } as unknown as Koa.Context;
-    lifetime = new Lifetime(ctx.res, 60, () => undefined);
+    lifetime = new Lifetime(ctx, 60, () => undefined);
   });
 
   const revoked = new Error('the connection was revoked');
@@ -33,6 +33,7 @@ describe('A call that ends while its answer is filtered', () => {
     localResponses: [],
     onAnswer: () => undefined,
     requestIds: [1],
+    requireActive: () => lifetime.requireActive(),
   };
 
   it('CNX-18 gets no result in a body', async () => {
@@ -47,12 +48,11 @@ describe('A call that ends while its answer is filtered', () => {
       ownsBody: false,
       isStream: false,
     };
-    const forwarding = forwardResponse(
-      { ctx } as unknown as Response[0],
-      response,
-      { ...common, filter, secrets: () => ({}) } as unknown as Response[2],
-      lifetime,
-    );
+    const forwarding = forwardResponse({ ctx } as unknown as Response[0], response, {
+      ...common,
+      filter,
+      secrets: {},
+    } as unknown as Response[2]);
     expect(await forwarding?.catch((error: unknown) => error)).to.equal(revoked);
     expect(written).to.deep.equal([]);
   });
@@ -65,8 +65,9 @@ describe('A call that ends while its answer is filtered', () => {
       };
       const options = {
         ...common,
-        maxEventLength: 10_000,
-        hold: () => undefined,
+        maxBytes: 10_000,
+        answersAny: false,
+        holdBytes: () => undefined,
         filter,
         mask: (data: string) => data,
         bindEvent: (id: string) => id,
@@ -85,7 +86,6 @@ describe('A call that ends while its answer is filtered', () => {
           retry: undefined,
           notification: undefined,
         }),
-        requireActive: () => lifetime.requireActive(),
       };
       const control = { pause: () => undefined, resume: () => undefined };
       const headers = { 'content-type': 'text/event-stream' };
