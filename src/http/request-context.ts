@@ -44,7 +44,7 @@ export type RequestContext = {
   /** The response is a stream of events whose headers were written with its status. */
   isEventStream?: boolean;
   /** What is called when the response has ended (`whenClosed`). */
-  onClosed?: readonly (() => void)[];
+  onClosed?: (() => void)[];
 };
 
 /** Call it before any other step. All these members are there from the beginning: adding them one by one takes longer, and memory for each. */
@@ -76,13 +76,17 @@ export function requestContext(ctx: Pick<Koa.Context, 'state'>): RequestContext 
 /** Calls `end` when the response ends, or its connection; never if that happened before. One listener calls all, in order: to add one for each takes longer than most of what they do. */
 export function whenClosed(ctx: Koa.Context, end: () => void): void {
   const context = requestContext(ctx);
-  const earlier = context.onClosed;
-  // A copy has the exact size. An array that grows takes memory for sixteen more.
-  context.onClosed = earlier ? earlier.concat(end) : [end];
-  if (earlier) return;
+  if (context.onClosed) return void context.onClosed.push(end);
+  context.onClosed = [end];
   ctx.res.on('close', () => {
     for (const each of context.onClosed ?? []) each();
   });
+}
+
+/** Call it for a response that lasts. An array that grew has room for sixteen more; a copy has none. */
+export function trimClosed(ctx: Koa.Context): void {
+  const context = requestContext(ctx);
+  if (context.onClosed) context.onClosed = context.onClosed.slice();
 }
 
 /** As nginx logs it: the client disconnected before the response began. */

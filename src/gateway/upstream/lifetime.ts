@@ -17,7 +17,7 @@ export class Lifetime {
   #timer: NodeJS.Timeout;
   #release: () => void;
   #untrack: (() => void) | undefined;
-  #exchanges: readonly Pick<Exchange, 'abort'>[] = [];
+  #exchanges: Pick<Exchange, 'abort'>[] = [];
   #isResponseComplete = false;
   #isEnded = false;
   #aborted: { reason: unknown } | undefined;
@@ -42,8 +42,9 @@ export class Lifetime {
 
   /** Aborts the exchange too, beside those before it. */
   onAbort(exchange: Pick<Exchange, 'abort'>): void {
-    // A copy has the exact size. An array that grows takes memory for sixteen more.
-    this.#exchanges = this.#exchanges.concat(exchange);
+    // An array that grows has room for sixteen more, and nearly all calls have one.
+    if (this.#exchanges.length === 0) this.#exchanges = [exchange];
+    else this.#exchanges.push(exchange);
     if (this.#aborted) exchange.abort(this.#aborted.reason);
   }
 

@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type Koa from 'koa';
 import { beginResponse } from '../../http/deferred-headers.ts';
-import { type RequestContext, requestContext } from '../../http/request-context.ts';
+import { type RequestContext, requestContext, trimClosed } from '../../http/request-context.ts';
 import { idText, type MessageId } from '../json-rpc.ts';
 import type { ChunkReader, StreamControl } from './exchange.ts';
 import { filterAll, type MessageFilter } from './filter.ts';
@@ -89,6 +89,7 @@ export function beginEventStream(ctx: Koa.Context): void {
   const { res } = ctx;
   beginResponse(ctx, 200, STREAM_HEADERS);
   requestContext(ctx).isEventStream = true;
+  trimClosed(ctx);
   setImmediate(() => {
     if (requestContext(ctx).sentBytes === undefined && !res.writableEnded) res.flushHeaders();
   });
