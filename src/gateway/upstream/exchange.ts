@@ -5,16 +5,18 @@ import { responseTooLarge } from '../in-band-error.ts';
 import { acquireMemory, freeMemory, releaseMemory } from './body-memory.ts';
 import { mediaType } from './messages.ts';
 
-export type UpstreamResponse = {
+export type WholeResponse = {
   status: number;
-  /** Empty if it is a stream, whose headers its reader gets. */
   headers: IncomingHttpHeaders;
-  /** Empty if the response is refused by its status, or read by a `ChunkReader`. */
+  /** Empty if the response is refused by its status. */
   body: Buffer;
   /** Whether nothing else is in the memory of the body. */
   ownsBody: boolean;
-  isStream: boolean;
+  isStream: false;
 };
+
+/** Of a stream, `openStream` gets the headers, and a `ChunkReader` the body. */
+export type UpstreamResponse = WholeResponse | { readonly status: 200; readonly isStream: true };
 
 /** Reads the body of a stream. No function may throw. */
 export type ChunkReader = {
@@ -45,13 +47,7 @@ export type Exchange = {
 const NO_BYTES = Buffer.alloc(0);
 const NO_HEADERS: IncomingHttpHeaders = {};
 /** Of all streams, because one of each would be in memory for as long as it lasts. */
-const STREAM: UpstreamResponse = {
-  status: 200,
-  headers: NO_HEADERS,
-  body: NO_BYTES,
-  ownsBody: false,
-  isStream: true,
-};
+const STREAM: UpstreamResponse = { status: 200, isStream: true };
 const MIN_CAPACITY = 64 * 1024;
 /** A length that is announced counts up to here before the bytes have come. */
 const BELIEVED_LENGTH = 1024 * 1024;

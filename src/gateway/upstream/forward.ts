@@ -19,7 +19,13 @@ import {
 } from '../json-rpc.ts';
 import type { RequestOutline } from '../request-outline.ts';
 import { CALLER_HEADER } from './caller-header.ts';
-import type { ChunkReader, ExchangeOptions, StreamControl, UpstreamResponse } from './exchange.ts';
+import type {
+  ChunkReader,
+  ExchangeOptions,
+  StreamControl,
+  UpstreamResponse,
+  WholeResponse,
+} from './exchange.ts';
 import { filterMessage, type FilterOptions } from './filter.ts';
 import type { Lifetime } from './lifetime.ts';
 import { ForeignResponse, type RpcMessage } from './messages.ts';
@@ -91,6 +97,11 @@ export class ForwardedCall
 
   get maxBytes(): number {
     return this.proxy.upstream.maxAnswerBytes;
+  }
+
+  /** One setting limits both, and a character of an event has at least a byte. */
+  get maxEventLength(): number {
+    return this.maxBytes;
   }
 
   get heartbeat(): number {
@@ -249,11 +260,14 @@ export async function forward(forwarded: ForwardedCall): Promise<void> {
   }
 }
 
-function challengeOf({ headers }: UpstreamResponse): string {
+function challengeOf({ headers }: WholeResponse): string {
   return [headers['www-authenticate'] ?? []].flat().join(', ');
 }
 
-/** Sends a request of a person with a credential again, once, if it was answered 401: it had no effect. */
+/**
+ * What was answered 401 had no effect, so a request with a credential of a person is sent again, once, with another token of it. Its `headers`
+ * have that token then.
+ */
 export function sendWithCredential(
   { send }: Pick<Proxy, 'send'>,
   request: OutboundRequest & { renewal: Renewal | undefined },

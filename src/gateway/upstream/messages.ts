@@ -143,7 +143,7 @@ export class EventReader {
   #received: (ReceivedEvent | Comment)[] = [];
   #retry: number | undefined;
   /** The beginning of a character whose other bytes come in the next chunk. */
-  #incomplete: Buffer | undefined;
+  #incomplete: Uint8Array | undefined;
   #hasBegun = false;
   #hasInvalidBytes = false;
 
@@ -199,7 +199,8 @@ export class EventReader {
       ? Buffer.concat([this.#incomplete, chunk])
       : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length);
     const end = endOfCharacters(bytes);
-    this.#incomplete = end < bytes.length ? Buffer.from(bytes.subarray(end)) : undefined;
+    // In memory of its own: a part of the chunk, or of a pool, would keep all of that.
+    this.#incomplete = end < bytes.length ? new Uint8Array(bytes.subarray(end)) : undefined;
     const text = bytes.toString('utf8', 0, end);
     if (text.includes(REPLACEMENT)) {
       const sent = countOf(bytes.toString('latin1', 0, end), REPLACEMENT_BYTES);

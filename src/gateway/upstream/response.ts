@@ -7,7 +7,7 @@ import type { AuthenticatedCall } from '../call.ts';
 import { type InBandError, limitReached } from '../in-band-error.ts';
 import type { MessageId, RpcError } from '../json-rpc.ts';
 import { releaseMemory } from './body-memory.ts';
-import { isRefused, type UpstreamResponse } from './exchange.ts';
+import { isRefused, type WholeResponse } from './exchange.ts';
 import { filterAll, type MessageFilter } from './filter.ts';
 import { badGateway } from './gateway-errors.ts';
 import { nextTurn } from '../event-loop.ts';
@@ -46,7 +46,7 @@ const REVISION = /^[\w.-]{1,40}$/;
 /** Validates and filters the upstream's response, and forwards it without the upstream's own headers: at once if it has no body. Throws HttpError. */
 export function forwardResponse(
   call: AuthenticatedCall,
-  response: UpstreamResponse,
+  response: WholeResponse,
   options: ResponseOptions,
 ): Promise<void> | undefined {
   const { ctx } = call;
@@ -106,7 +106,7 @@ const NOTHING = Buffer.alloc(0);
 
 async function forwardBody(
   ctx: Koa.Context,
-  response: UpstreamResponse,
+  response: WholeResponse,
   options: ResponseOptions,
 ): Promise<void> {
   const { status, body, ownsBody } = response;
@@ -120,7 +120,7 @@ async function forwardBody(
 
 /** Serializes what was filtered, so that a member that occurs twice cannot hide another value from the filter. */
 async function filterBody(
-  response: UpstreamResponse,
+  response: WholeResponse,
   options: ResponseOptions,
 ): Promise<(string | Buffer)[]> {
   const { length } = response.body;

@@ -31,7 +31,7 @@ import { forwardHeaders } from './response.ts';
 export type EventStreamOptions = MessageFilter &
   SkippedEvents & {
     /** The maximum length of an event, in characters. */
-    readonly maxBytes: number;
+    readonly maxEventLength: number;
     /** The requests whose responses the stream must contain. */
     readonly requestIds: readonly MessageId[];
     /** Whether the stream may contain responses to any request. */
@@ -281,7 +281,7 @@ class EventFilter {
 
   constructor(options: EventStreamOptions) {
     this.#options = options;
-    this.#reader = new EventReader(options.maxBytes, options);
+    this.#reader = new EventReader(options.maxEventLength, options);
     const { requestIds } = options;
     if (requestIds.length > 0) this.#open = new Map(requestIds.map((id) => [idText(id), id]));
   }

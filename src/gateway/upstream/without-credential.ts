@@ -1,5 +1,5 @@
 // Calls of a person to an upstream that wants a credential of each person: found, asked for, renewed, and what is answered without one.
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type {
   CredentialInUse,
   CredentialProblem,
@@ -149,9 +149,9 @@ export async function openWaiting(
         params: { ...params, ...more },
       };
       const response = await send(message, options);
-      if (response.isStream) await end;
+      const answer = response.isStream ? { ...response, headers: await end } : response;
       lifetime.requireActive();
-      return response;
+      return answer;
     };
     const first = await initialize();
     const revision = first.status === 400 ? OLDER_REVISION : undefined;
@@ -191,16 +191,17 @@ const UNREAD: ExchangeOptions = {
   openStream: () => ({ read: () => undefined, end: () => undefined, fail: () => undefined }),
 };
 
-/** A server may end its work when the connection closes, so a stream is read until it has the response. `end`: it has, or it ended. */
-function untilAnswered(): { options: ExchangeOptions; end: Promise<void> } {
-  const { promise: end, resolve } = Promise.withResolvers<void>();
-  const openStream = () => {
+/** A server may end its work when the connection closes, so a stream is read until it has the response. `end`: it has, or it ended. It resolves to the headers of the stream. */
+function untilAnswered(): { options: ExchangeOptions; end: Promise<IncomingHttpHeaders> } {
+  const { promise: end, resolve } = Promise.withResolvers<IncomingHttpHeaders>();
+  const openStream = (headers: IncomingHttpHeaders) => {
+    const answered = () => resolve(headers);
     const reader = new EventReader(UNREAD.maxBytes, UNREPORTED);
     const read = (chunk: Buffer) => {
       for (const event of reader.read(chunk))
-        if (event !== 'comment' && reader.messagesIn(event)?.messages.some(isResponse)) resolve();
+        if (event !== 'comment' && reader.messagesIn(event)?.messages.some(isResponse)) answered();
     };
-    return { read, end: resolve, fail: () => resolve() };
+    return { read, end: answered, fail: answered };
   };
   return { options: { ...UNREAD, openStream }, end };
 }

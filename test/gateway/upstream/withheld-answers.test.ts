@@ -46,7 +46,7 @@ describe('A call that ends while its answer is filtered', () => {
       headers: { 'content-type': 'application/json' },
       body: Buffer.from(JSON.stringify(ANSWER)),
       ownsBody: false,
-      isStream: false,
+      isStream: false as const,
     };
     const forwarding = forwardResponse({ ctx } as unknown as Response[0], response, {
       ...common,
@@ -65,7 +65,7 @@ describe('A call that ends while its answer is filtered', () => {
       };
       const options = {
         ...common,
-        maxBytes: 10_000,
+        maxEventLength: 10_000,
         answersAny: false,
         holdBytes: () => undefined,
         filter,

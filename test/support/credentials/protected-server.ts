@@ -90,7 +90,7 @@ export type ProtectedServer = {
   latestRevision: string | undefined;
   /** Speaks MCP 2026-07-28, without sessions. */
   isStateless: boolean;
-  /** Answers `initialize` with an event stream, from work that ends with its connection. Until it is done, other requests get 400. */
+  /** Answers `initialize` with an event stream, from work that ends with its connection. Until it is done, and without the session id in its headers, other requests get 400. */
   opensByStream: boolean;
   /** Lists tools without a token. */
   answersAnybody: boolean;
@@ -108,6 +108,7 @@ export type ProtectedServer = {
 export const WHOAMI_TOOL = { name: 'whoami', inputSchema: { type: 'object' } };
 
 const OPENING_MS = 200;
+const SESSION = 'opened-by-stream';
 
 export async function startProtectedServer(): Promise<ProtectedServer> {
   const families = new Map<string, Family>();
@@ -281,9 +282,11 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
         res.end(`data: ${JSON.stringify({ jsonrpc: '2.0', id, result: results[method] })}\n\n`);
       }, OPENING_MS);
       res.once('close', () => clearTimeout(work));
-      return res.writeHead(200, { 'content-type': 'text/event-stream' }).write(':\n\n');
+      const headers = { 'content-type': 'text/event-stream', 'mcp-session-id': SESSION };
+      return res.writeHead(200, headers).write(':\n\n');
     }
-    if (state.opensByStream && !isOpened) return json(res, { error: 'no session' }, 400);
+    const isInSession = isOpened && req.headers['mcp-session-id'] === SESSION;
+    if (state.opensByStream && !isInSession) return json(res, { error: 'no session' }, 400);
     if (state.isStateless) {
       const result = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
       results['server/discover'] = {
