@@ -3,8 +3,8 @@ import { Agent } from 'node:http';
 import type { Browser } from '../../support/browser.ts';
 import type { Client } from '../../support/oauth.ts';
 import { call } from '../tool-calls.ts';
-import { refresh as refreshFamily } from '../load.ts';
-import { loadFor, loadOf, type Sample } from './measurement.ts';
+import { forCalls, forSeconds, refresh as refreshFamily } from '../load.ts';
+import { loadOf, loadWhile, type Sample } from './measurement.ts';
 import type { Options } from './options.ts';
 import {
   authorize,
@@ -20,7 +20,11 @@ import {
 
 const CONCURRENCY = 16;
 const PEOPLE = 8;
-const WARM_UP_SECONDS = 0.5;
+/**
+ * Of each server, until most of its code is compiled, as it is after the first minutes of a day. A server that does more needs more of them, so
+ * they are counted, not timed.
+ */
+const WARM_UP = { connections: 600, refreshes: 2000 };
 const SLICES = 4;
 
 /** The state of one implementation during the measurement: signed-in people, and codes and tokens of clients. */
@@ -38,8 +42,12 @@ export function newRunner(session: Session): Runner {
 /** Signs everyone in and runs every flow once. */
 export async function warmUp(runner: Runner, options: Options): Promise<void> {
   for (const browser of runner.people) await authorize(runner.session, { browser });
-  await measureConnections(runner, options, () => undefined);
-  await refreshFor(WARM_UP_SECONDS, CONCURRENCY, runner);
+  const { connections } = options.quick ? { connections: options.codes } : WARM_UP;
+  for (let made = 0; made < connections; made += options.codes)
+    await measureConnections(runner, options, () => undefined);
+  // As many as a round makes.
+  runner.connections.splice(0, runner.connections.length - options.codes);
+  await refreshWhile(forCalls(options.quick ? options.codes : WARM_UP.refreshes), runner);
   await measureCalls(runner, options, () => undefined);
 }
 
@@ -78,18 +86,22 @@ export const FLOWS = {
   open: `the same calls without authorization, ${CONCURRENCY} at a time`,
 };
 
+export function refreshFor(seconds: number, concurrency: number, runner: Runner): Promise<Sample> {
+  return refreshWhile(forSeconds(seconds), runner, concurrency);
+}
+
 /**
  * Throws at the first refusal, because errors must not count as fast responses. Each turn uses new connections, because the server may
  * have closed idle ones.
  */
-export function refreshFor(
-  seconds: number,
-  concurrency: number,
+function refreshWhile(
+  mayStart: () => boolean,
   { session, connections }: Runner,
+  concurrency = CONCURRENCY,
 ): Promise<Sample> {
   const agent = new Agent({ keepAlive: true });
   const { token_endpoint: tokenEndpoint } = session.server;
-  return loadFor(seconds, concurrency, connections, async (connection) => {
+  return loadWhile(mayStart, concurrency, connections, async (connection) => {
     const { client, link: resource, accessToken, refreshToken } = connection;
     const family = { refreshToken, accessToken };
     const visitor = { agent, tokenEndpoint, clientId: client.id, resource };
@@ -115,5 +127,5 @@ export async function measureCalls(
   // Alternating slices, so that other load slows both.
   for (let slice = 0; slice < SLICES; slice += 1)
     for (const [flow, items] of Object.entries(targets))
-      add(flow, await loadFor(seconds / SLICES, CONCURRENCY, items, call));
+      add(flow, await loadWhile(forSeconds(seconds / SLICES), CONCURRENCY, items, call));
 }

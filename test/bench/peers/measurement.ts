@@ -22,15 +22,14 @@ export async function loadOf<Item>(
   return load(concurrency, () => left.shift(), act);
 }
 
-/** Processes items for a given time: takes each from the front of `idle` and returns it to the end. */
-export async function loadFor<Item>(
-  seconds: number,
+/** Processes items while `mayStart()`: takes each from the front of `idle` and returns it to the end. */
+export async function loadWhile<Item>(
+  mayStart: () => boolean,
   concurrency: number,
   idle: Item[],
   act: (item: Item) => Promise<unknown>,
 ): Promise<Sample> {
-  const end = performance.now() + seconds * 1000;
-  const next = () => (performance.now() < end ? idle.shift() : undefined);
+  const next = () => (mayStart() ? idle.shift() : undefined);
   return load(concurrency, next, async (item) => {
     await act(item);
     idle.push(item);
