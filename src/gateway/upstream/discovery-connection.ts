@@ -12,13 +12,13 @@ import { callerHeaders } from './caller-header.ts';
 import { DiscoveryError, faultOf, unreachable } from './discovery-faults.ts';
 import {
   encodeEvent,
+  EventReader,
   matchResponses,
   mediaType,
-  EventReader,
-  UNREPORTED,
   readMessages,
   type ReadMessages,
   requireIdentity,
+  UNREPORTED,
   writeMessages,
 } from './messages.ts';
 

@@ -28,6 +28,7 @@ export function openConnections(url: string, forwardProxy: ForwardProxy) {
 
 export type OutboundRequest = {
   readonly method: Dispatcher.HttpMethod;
+  /** With another token when it is sent again (`sendWithCredential`). */
   headers: Record<string, string>;
   /** Serializes the messages with our trace context, if traces are on. Removed when the request is sent, because a call may take long. */
   body?: ((traceparent: string | undefined) => string) | undefined;

@@ -10,13 +10,13 @@ import { badGateway } from './gateway-errors.ts';
 import {
   type Comment,
   encodeEvent,
+  EventReader,
   isResponse,
   matchResponses,
-  type SkippedEvents,
-  EventReader,
   type ReceivedEvent,
   requireIdentity,
   type RpcMessage,
+  type SkippedEvents,
   writeMessages,
 } from './messages.ts';
 import {
