@@ -38,6 +38,7 @@ const DOCUMENT = join(import.meta.dirname, '../README.md');
 
 async function main({ quick, write }: { quick: boolean; write: boolean }): Promise<void> {
   const place = { root: await temporaryFolder(), logLevel: 'warn', quick };
+  const [load = 0] = loadavg();
   logProgress('starting');
   const versions = [
     versionOf(requireProgram(NGINX), '-v'),
@@ -71,8 +72,7 @@ async function main({ quick, write }: { quick: boolean; write: boolean }): Promi
       const rows = await measure(subjects, kind, quick ? QUICK : FULL);
       tables.push(`${kind.name}\n${textTable(HEAD, rows)}`);
     }
-    const [load = 0] = loadavg();
-    const about = `${versions.join(', ')}; ${CONNECTIONS} connections; load average ${load.toFixed(1)}`;
+    const about = `${versions.join(', ')}; ${CONNECTIONS} connections; load average at the start ${load.toFixed(1)}`;
     const text = [about, ...tables].join('\n\n');
     console.log(text);
     if (write) await writeBetween(DOCUMENT, blockOf('bench:proxies'), text);
