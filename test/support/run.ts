@@ -12,8 +12,8 @@ import type { SoakResult } from './soak.ts';
 const ROOT = join(import.meta.dirname, '../..');
 const SOURCE = join(ROOT, 'src') + sep;
 const MOCHA = join(ROOT, 'node_modules/mocha/bin/mocha.js');
-/** Tests wait for processes, browsers and databases, so that one file for each core leaves the cores idle. */
-const JOBS_PER_CORE = 2;
+/** Tests wait for processes, browsers and databases: two for each core leave the cores idle a sixth of the time. */
+const JOBS_PER_CORE = 3;
 /** Each takes up to 500 MB. */
 const MAX_JOBS = 16;
 /** For the processes of a parallel run, which use all cores: one that collects garbage on other threads too takes more time in all. */
