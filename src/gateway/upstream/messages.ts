@@ -6,7 +6,7 @@ import {
   type ParseError,
 } from 'eventsource-parser';
 import { type JsonSize, measureJson, parseExact } from '../exact-json.ts';
-import { InBandError, responseTooComplex, responseTooLarge } from '../in-band-error.ts';
+import { responseTooComplex, responseTooLarge } from '../in-band-error.ts';
 import { membersOf } from '../../json-values.ts';
 import { isSameId, type MessageId, withoutNulls } from '../json-rpc.ts';
 import { printable } from '../../printable-text.ts';
@@ -45,9 +45,10 @@ export function decodeUtf8(bytes: Uint8Array): string {
 export type ReadMessages = { messages: readonly RpcMessage[]; isBatch: boolean };
 export type RpcMessage = Record<string, unknown>;
 
-/** Parsed values take up to a hundred times the memory of their text. Shorter messages are not measured. */
+/** Parsed values take up to a hundred times the memory of their text. */
 export const MAX_JSON: JsonSize = { depth: 1000, values: 1_000_000 };
-const MIN_MEASURED_LENGTH = 64 * 1024;
+/** Shorter messages have fewer brackets than this depth takes. */
+const MIN_MEASURED_LENGTH = 2 * MAX_JSON.depth;
 
 /** Parses the body of a response. Throws InBandError if it has too many values, and another error if it is anything but JSON-RPC. */
 export function readMessages(body: Uint8Array): ReadMessages {
@@ -59,12 +60,16 @@ function parseMeasured(text: string): ReadMessages {
   return parseMessages(text);
 }
 
-/** Throws if it is anything but JSON-RPC. */
+class NotJsonRpc extends Error {
+  override name = 'NotJsonRpc';
+}
+
+/** Throws SyntaxError or NotJsonRpc if it is anything but JSON-RPC. */
 export function parseMessages(text: string): ReadMessages {
   const parsed = parseExact(text);
   const messages = (Array.isArray(parsed) ? parsed : [parsed]).map(asMessage);
   if (messages.length === 0 || !messages.every((message) => message !== undefined))
-    throw new Error('the response of the upstream is not JSON-RPC');
+    throw new NotJsonRpc('the response of the upstream is not JSON-RPC');
   return { messages, isBatch: Array.isArray(parsed) };
 }
 
@@ -145,6 +150,8 @@ export class EventReader {
   /** The beginning of a character whose other bytes come in the next chunk. */
   #incomplete: Uint8Array | undefined;
   #hasBegun = false;
+  /** A line feed that comes next belongs to it. */
+  #endsWithReturn = false;
   #hasInvalidBytes = false;
 
   /** `maxEventLength` is in characters. */
@@ -156,7 +163,10 @@ export class EventReader {
         this.#received.push({ ...event, retry: this.#retry });
         this.#retry = undefined;
       },
-      onComment: () => void this.#received.push('comment'),
+      // Of a thousand comments together, each would be written.
+      onComment: () => {
+        if (this.#received.at(-1) !== 'comment') this.#received.push('comment');
+      },
       onRetry: (milliseconds) => void (this.#retry = milliseconds),
       onError: (error) => refuseTooLarge(error, maxEventLength),
     });
@@ -164,7 +174,7 @@ export class EventReader {
 
   /** Returns the events and comments that are complete. Throws if one is too large. */
   read(chunk: Uint8Array): (ReceivedEvent | Comment)[] {
-    this.#parser.feed(this.#decode(chunk));
+    this.#feed(this.#withLineFeeds(this.#decode(chunk)));
     const received = this.#received;
     this.#received = [];
     return received;
@@ -193,6 +203,25 @@ export class EventReader {
     }
   }
 
+  /** The parser makes an error for each line without a meaning, and its stack takes longer than all else. */
+  #feed(text: string): void {
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = 0;
+    try {
+      this.#parser.feed(text);
+    } finally {
+      Error.stackTraceLimit = stackTraceLimit;
+    }
+  }
+
+  /** The parser looks through all that is left for each carriage return. */
+  #withLineFeeds(text: string): string {
+    const isDivided = this.#endsWithReturn && text.startsWith('\n');
+    if (text !== '') this.#endsWithReturn = text.endsWith('\r');
+    const rest = isDivided ? text.slice(1) : text;
+    return rest.includes('\r') ? rest.replaceAll(/\r\n?/g, '\n') : rest;
+  }
+
   /** A `TextDecoder` for each stream would take more time and memory. */
   #decode(chunk: Uint8Array): string {
     const bytes = this.#incomplete
@@ -216,10 +245,9 @@ export class EventReader {
   }
 
   #skip(error: unknown): undefined {
-    if (error instanceof InBandError) throw error;
-    return this.#skipped.onSkipped(
-      error instanceof SyntaxError ? 'is not JSON' : 'is not JSON-RPC',
-    );
+    if (error instanceof SyntaxError) return this.#skipped.onSkipped('is not JSON');
+    if (error instanceof NotJsonRpc) return this.#skipped.onSkipped('is not JSON-RPC');
+    throw error;
   }
 }
 

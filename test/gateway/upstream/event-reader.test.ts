@@ -34,6 +34,45 @@ describe('The events of an MCP server', () => {
     }
   });
 
+  it('lines end with any line end, wherever its bytes are divided', () => {
+    const [text, next] = ['one', 'two'];
+    for (const end of ['\n', '\r\n', '\r']) {
+      const lines = ['data: {"jsonrpc":"2.0",', 'data: "method":"m",', 'data: "params":', 'data: '];
+      const bytes = Buffer.from(
+        [text, next]
+          .map(
+            (each) =>
+              `${[...lines, ''].join(end).slice(0, -end.length)}${JSON.stringify({ text: each })}}${end}${end}`,
+          )
+          .join(''),
+      );
+      for (let size = 1; size <= bytes.length; size += 1)
+        expect(read(inChunks(bytes, size)), `chunks of ${size} bytes`).to.deep.equal({
+          params: [{ text }, { text: next }],
+          skipped: [],
+        });
+    }
+  });
+
+  it('comments that come together are one', () => {
+    const reader = new EventReader(10_000, { onSkipped: () => undefined });
+    const events = reader.read(Buffer.from(`${':\n'.repeat(1000)}data: 1\n\n${':\n'.repeat(3)}`));
+    expect(events.map((event) => (event === 'comment' ? event : event.data))).to.deep.equal([
+      'comment',
+      '1',
+      'comment',
+    ]);
+  });
+
+  it('errors have their stacks again after a stream with lines that mean nothing, and after one that is too large', () => {
+    const limit = Error.stackTraceLimit;
+    const reader = new EventReader(10, { onSkipped: () => undefined });
+    expect(reader.read(Buffer.from('xxx:\nretry: x\n'))).to.deep.equal([]);
+    expect(() => reader.read(Buffer.from(`data: ${'x'.repeat(100)}`))).to.throw('10 bytes');
+    expect(limit).to.be.above(0);
+    expect(Error.stackTraceLimit).to.equal(limit);
+  });
+
   it('a byte order mark is ignored at the beginning only', () => {
     const text = '\uFEFF and \uFEFF';
     const bytes = Buffer.concat([Buffer.from('\uFEFF'), eventOf(text), eventOf(text)]);
