@@ -25,8 +25,6 @@ export type ReadMembers = Readonly<Record<string, ReadonlySet<string>>>;
 export type ScanOptions = {
   max: JsonSize;
   read: ReadMembers;
-  /** Of the ranges that are found, in bytes. */
-  minLength: number;
 };
 
 /** A name in ASCII that is written with escapes has at most so many times its length. */
@@ -196,8 +194,7 @@ export class JsonScanner {
 
   #endUnread(): void {
     const start = this.#unreadStart;
-    if (start >= 0 && this.#end - start >= this.#options.minLength)
-      this.unread.push({ start, end: this.#end });
+    if (start >= 0) this.unread.push({ start, end: this.#end });
     this.#unreadStart = -1;
   }
 }

@@ -11,7 +11,7 @@ import { isRefused, type WholeResponse } from './exchange.ts';
 import { filterAll, type MessageFilter } from './filter.ts';
 import { badGateway } from './gateway-errors.ts';
 import { nextTurn } from '../event-loop.ts';
-import { LARGE_MESSAGE, NOTHING_UNREAD, readLargeMessages, withUnread } from './large-messages.ts';
+import { LARGE_MESSAGE, NOTHING_UNREAD, readLargeBody, withUnread } from './large-messages.ts';
 import {
   isResponse,
   matchResponses,
@@ -31,7 +31,7 @@ export type ResponseOptions = MessageFilter & {
   readonly localResponses: readonly RpcMessage[];
   /** Headers that were sent. What repeats a part of one is not logged. */
   readonly secrets: Readonly<Record<string, string>>;
-  /** Called with each response, before it is filtered. */
+  /** Called with each response as the upstream sent it, once it is certain to be passed on. */
   onAnswer(message: RpcMessage): void;
   bindSession(id: string): string;
   /** Throws if the call has ended. */
@@ -110,9 +110,10 @@ async function forwardBody(
   options: ResponseOptions,
 ): Promise<void> {
   const { status, body, ownsBody } = response;
-  const pieces = await filterBody(response, options);
+  const { pieces, answers } = await filterBody(response, options);
   // The filter may have waited for the store.
   options.requireActive();
+  for (const answer of answers) options.onAnswer(answer);
   // Only when all is written: before, the system may still read it.
   if (ownsBody) ctx.res.once('finish', () => releaseMemory(body));
   sendPieces(ctx, status, pieces, JSON_HEADERS);
@@ -122,16 +123,15 @@ async function forwardBody(
 async function filterBody(
   response: WholeResponse,
   options: ResponseOptions,
-): Promise<(string | Buffer)[]> {
+): Promise<{ pieces: (string | Buffer)[]; answers: RpcMessage[] }> {
   const { length } = response.body;
   const { messages, isBatch, unread } =
     length > LARGE_MESSAGE
-      ? await readLargeMessages(response.body)
+      ? await readLargeBody(response.body, () => options.requireActive())
       : { ...readMessages(response.body), unread: NOTHING_UNREAD };
   // Only the values are needed from now on.
   response.body = NOTHING;
   const received = matchResponses(messages, options.requestIds);
-  for (const message of received) if (isResponse(message)) options.onAnswer(message);
   const filtering = filterAll(received, options);
   const filtered = filtering instanceof Promise ? await filtering : filtering;
   if (filtered.length === 0)
@@ -143,7 +143,7 @@ async function filterBody(
     messages: [...filtered, ...localResponses],
     isBatch: isBatch || localResponses.length > 0,
   });
-  return withUnread(text, unread);
+  return { pieces: withUnread(text, unread), answers: received.filter(isResponse) };
 }
 
 type ErrorObject = RpcError & { data?: unknown };

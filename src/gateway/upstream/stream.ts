@@ -1,5 +1,6 @@
 // Filters the event streams of the upstream, and forwards them.
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import { setImmediate as nextImmediate } from 'node:timers/promises';
 import type Koa from 'koa';
 import { beginResponse } from '../../http/deferred-headers.ts';
 import { type RequestContext, requestContext, trimClosed } from '../../http/request-context.ts';
@@ -23,7 +24,7 @@ import {
   LARGE_MESSAGE,
   type LargeMessages,
   NOTHING_UNREAD,
-  readLargeMessages,
+  readLargeEvent,
   withUnread,
 } from './large-messages.ts';
 import { forwardHeaders } from './response.ts';
@@ -46,7 +47,7 @@ export type EventStreamOptions = MessageFilter &
     holdBytes(bytes: number): Promise<void> | undefined;
     /** Called with the data of each event, before anything reads it. */
     mask(data: string): string;
-    /** Called with each response, before it is filtered. */
+    /** Called with each response as the upstream sent it, once it is certain to be passed on. */
     onAnswer(message: RpcMessage): void;
     bindSession(id: string): string;
     bindEvent(id: string): string;
@@ -111,6 +112,8 @@ const STREAM_HEADERS = {
 
 /** Chunks that arrive while so many events wait stop the upstream. */
 const MAX_WAITING = 16;
+/** A chunk may have thousands. */
+const EVENTS_PER_TURN = 64;
 
 /** Ends the response when the stream ends. If it breaks, first sends an error response for each open request, unless the client can resume the stream by an event id. */
 class EventForwarder implements ChunkReader {
@@ -183,11 +186,15 @@ class EventForwarder implements ChunkReader {
   async #forward(): Promise<void> {
     this.#isForwarding = true;
     try {
+      let forwarded = 0;
       for (let event = this.#waiting.shift(); event; event = this.#waiting.shift()) {
-        const pieces = await this.#reader.forward(event);
+        forwarded += 1;
+        if (forwarded % EVENTS_PER_TURN === 0) await nextImmediate();
+        const { pieces, answers } = await this.#reader.forward(event);
         if (this.#isEnded) return;
         this.#options.requireActive();
         this.#heartbeat.refresh();
+        this.#reader.noteAnswers(answers);
         const isRead = this.#writeAll(pieces);
         if (!isRead && this.#hasFailed()) break;
         if (!isRead) await this.#drain();
@@ -290,15 +297,25 @@ class EventFilter {
     return this.#reader.read(chunk);
   }
 
-  async forward(event: ReceivedEvent | Comment): Promise<(string | Buffer)[]> {
-    if (event === 'comment') return [EMPTY_COMMENT];
+  /** What is written of the event. Its responses are in `answers`: call `noteAnswers` with them when it is. */
+  async forward(event: ReceivedEvent | Comment): Promise<Filtered> {
+    if (event === 'comment') return COMMENT;
     if (event.id) this.#isResumable = true;
-    const filtered = await this.#filterData({ ...event, data: this.#options.mask(event.data) });
-    if (filtered === undefined && !event.id) return [EMPTY_COMMENT];
+    const { messages, unread, answers } = await this.#filterData({
+      ...event,
+      data: this.#options.mask(event.data),
+    });
+    if (messages === undefined && !event.id) return { ...COMMENT, answers };
     const bound = event.id ? { ...event, id: this.#options.bindEvent(event.id) } : event;
-    const { data, unread } = filtered ?? NO_DATA;
-    const text = encodeEvent({ ...bound, data });
-    return withUnread(text, unread.map(asData));
+    const text = encodeEvent({ ...bound, data: messages ?? '' });
+    return { pieces: withUnread(text, unread.map(asData)), answers };
+  }
+
+  noteAnswers(answers: readonly RpcMessage[]): void {
+    for (const answer of answers) {
+      this.#open?.delete(idText(answer['id'] as MessageId));
+      this.#options.onAnswer(answer);
+    }
   }
 
   isSuspended(): boolean {
@@ -309,37 +326,46 @@ class EventFilter {
     return this.#isResumable || !this.#open ? [] : [...this.#open.values()];
   }
 
-  /** Returns undefined if no message is left. Events of other types have no meaning in MCP and lose their data. */
-  async #filterData(event: ReceivedEvent): Promise<FilteredData | undefined> {
+  /** Events of other types have no meaning in MCP and lose their data. */
+  async #filterData(event: ReceivedEvent): Promise<FilteredData> {
     const { event: type = 'message', data } = event;
     if (type !== 'message' || data === '') return NO_DATA;
     const isLarge = data.length > LARGE_MESSAGE;
-    const large = isLarge ? await this.#reader.messagesBy(readLargeEvent, event) : undefined;
+    const large = isLarge ? await this.#readLarge(event) : undefined;
     const read = isLarge ? large : this.#reader.messagesIn(event);
-    if (!read) return undefined;
+    if (!read) return NOTHING_LEFT;
     const { isBatch } = read;
     const { answersAny, requestIds } = this.#options;
     const received = answersAny ? read.messages : matchResponses(read.messages, requestIds);
     const messages = await filterAll(received, this.#options);
-    for (const message of received.filter(isResponse)) {
-      this.#open?.delete(idText(message['id'] as MessageId));
-      this.#options.onAnswer(message);
-    }
-    if (messages.length === 0) return undefined;
+    const answers = received.filter(isResponse);
+    if (messages.length === 0) return { ...NOTHING_LEFT, answers };
     return {
-      data: writeMessages({ messages, isBatch }),
+      messages: writeMessages({ messages, isBatch }),
       unread: large?.unread ?? NOTHING_UNREAD,
+      answers,
     };
+  }
+
+  #readLarge(event: ReceivedEvent): Promise<LargeMessages | undefined> {
+    const requireActive = () => this.#options.requireActive();
+    return this.#reader.messagesBy((data) => readLargeEvent(data, requireActive), event);
   }
 }
 
-type FilteredData = { data: string; unread: readonly Buffer[] };
+type Filtered = { pieces: readonly (string | Buffer)[]; answers: readonly RpcMessage[] };
 
-const NO_DATA: FilteredData = { data: '', unread: NOTHING_UNREAD };
+const COMMENT: Filtered = { pieces: [EMPTY_COMMENT], answers: [] };
 
-function readLargeEvent(data: string): Promise<LargeMessages> {
-  return readLargeMessages(Buffer.from(data));
-}
+/** `messages` is undefined if none is left. */
+type FilteredData = {
+  messages: string | undefined;
+  unread: readonly Buffer[];
+  answers: readonly RpcMessage[];
+};
+
+const NO_DATA: FilteredData = { messages: '', unread: NOTHING_UNREAD, answers: [] };
+const NOTHING_LEFT: FilteredData = { ...NO_DATA, messages: undefined };
 
 const LINE_FEED = 0x0a;
 

@@ -4,7 +4,11 @@ import * as fc from 'fast-check';
 import { noteAnswer } from '../../../src/gateway/call-audit.ts';
 import { filterMessage, READ_MEMBERS } from '../../../src/gateway/upstream/filter.ts';
 import { JsonScanner } from '../../../src/gateway/upstream/json-scanner.ts';
-import { readLargeMessages, withUnread } from '../../../src/gateway/upstream/large-messages.ts';
+import {
+  readLargeBody,
+  readLargeEvent,
+  withUnread,
+} from '../../../src/gateway/upstream/large-messages.ts';
 import { readMessages, writeMessages } from '../../../src/gateway/upstream/messages.ts';
 import { filterOptions } from '../../support/upstream/filter-options.ts';
 
@@ -12,8 +16,8 @@ const MAX = { depth: 50, values: 100_000 };
 const READ = { result: new Set(['task', 'id']), params: new Set(['a']) };
 
 /** Reads `steps` bytes at a time. Returns undefined if it is not JSON. */
-function scan(bytes: Buffer, steps: readonly number[] = [bytes.length], minLength = 1) {
-  const scanner = new JsonScanner(bytes, { max: MAX, read: READ, minLength });
+function scan(bytes: Buffer, steps: readonly number[] = [bytes.length]) {
+  const scanner = new JsonScanner(bytes, { max: MAX, read: READ });
   try {
     for (let n = 0; scanner.read(steps[n % steps.length] ?? 1); n += 1);
   } catch (error) {
@@ -124,6 +128,24 @@ describe('The scanner of large messages', () => {
   });
 });
 
+const active = () => undefined;
+
+/** Of turns of the event loop while `work` runs. */
+async function turnsOf(work: () => Promise<unknown>): Promise<number> {
+  let turns = 0;
+  const count = () => {
+    turns += 1;
+    turn = setImmediate(count);
+  };
+  let turn = setImmediate(count);
+  try {
+    await work();
+    return turns;
+  } finally {
+    clearImmediate(turn);
+  }
+}
+
 describe('Large messages of an MCP server', () => {
   const member = fc.oneof(
     spaced([written, fc.constant(':'), json]),
@@ -155,7 +177,7 @@ describe('Large messages of an MCP server', () => {
     await fc.assert(
       fc.asyncProperty(
         body,
-        fc.constantFrom('', '\ufeff'),
+        fc.constantFrom('', '\ufeff', '\ufeff\ufeff'),
         fc.option(fc.nat()),
         async (...given) => {
           const [whole, mark, broken] = given;
@@ -163,7 +185,7 @@ describe('Large messages of an MCP server', () => {
           if (broken !== null) bytes[broken % bytes.length] = 0xff;
           expect(isUtf8(bytes)).to.equal(broken === null);
           const scanned = await outcome(async () => {
-            const { unread, ...read } = await readLargeMessages(bytes, 1);
+            const { unread, ...read } = await readLargeBody(bytes, active);
             return Buffer.concat(
               withUnread(writeMessages(read), unread).map((piece) => Buffer.from(piece)),
             ).toString();
@@ -179,7 +201,7 @@ describe('Large messages of an MCP server', () => {
     const content = '"content":[ {"type": "text", "n": 1.0} ] , "other":"\\u00e9","content":[]';
     const result = `{${content},"task":{"taskId":"one"},"task":{"taskId":"two"}, "x":1}`;
     const whole = Buffer.from(`{"jsonrpc":"2.0","id":1,"result":{},"result":${result}}`);
-    const { unread, ...read } = await readLargeMessages(whole, 1);
+    const { unread, ...read } = await readLargeBody(whole, active);
     expect(withUnread(writeMessages(read), unread).join('')).to.equal(
       `{"jsonrpc":"2.0","id":1,"result":{${content},"task":{"taskId":"two"},"x":1}}`,
     );
@@ -188,7 +210,7 @@ describe('Large messages of an MCP server', () => {
   it('keep the order of members of one name, also if it is written with escapes', async () => {
     const members = String.raw`"con\u0074ent":1,"content":2,"con\u0074ent":3`;
     const whole = Buffer.from(`{"jsonrpc":"2.0","id":1,"result":{${members}}}`);
-    const { unread, ...read } = await readLargeMessages(whole, 1);
+    const { unread, ...read } = await readLargeBody(whole, active);
     const written = withUnread(writeMessages(read), unread).join('');
     expect(JSON.parse(written)).to.deep.equal(JSON.parse(whole.toString()));
   });
@@ -196,24 +218,66 @@ describe('Large messages of an MCP server', () => {
   it('of 16 MB are read in pieces, between which others are served', async () => {
     const size = 16 * 1024 * 1024;
     const text = `{"jsonrpc":"2.0","id":1,"result":{"content":["${'x'.repeat(size)}"]}}`;
-    let turns = 0;
-    const count = () => {
-      turns += 1;
-      turn = setImmediate(count);
-    };
-    let turn = setImmediate(count);
-    try {
-      const { unread } = await readLargeMessages(Buffer.from(text));
+    const turns = await turnsOf(async () => {
+      const { unread } = await readLargeBody(Buffer.from(text), active);
       expect(unread).to.have.length(1);
-    } finally {
-      clearImmediate(turn);
-    }
+    });
     expect(turns).to.be.at.least(32);
+  });
+
+  it('of a stream, and with bytes that are not UTF-8, are also encoded in pieces', async () => {
+    const text = `{"jsonrpc":"2.0","id":1,"result":{"content":["${'😀é'.repeat(1_000_001)}"]}}`;
+    const bytes = Buffer.from(text);
+    const written = async (read: ReturnType<typeof readLargeBody>) =>
+      Buffer.concat((await read).unread).toString();
+    const turns = await turnsOf(async () => {
+      expect(text).to.contain(await written(readLargeEvent(text, active)));
+    });
+    expect(turns).to.be.at.least(16);
+    bytes[bytes.length - 10] = 0xff;
+    const replaced = bytes.toString();
+    const more = await turnsOf(async () => {
+      expect(replaced).to.contain(await written(readLargeBody(bytes, active)));
+    });
+    expect(more).to.be.at.least(20);
+  });
+
+  it('are read no further when their call has ended', async () => {
+    const text = `{"jsonrpc":"2.0","id":1,"result":{"content":["${'x'.repeat(4e6)}"]}}`;
+    const ended = new Error('over');
+    let asked = 0;
+    const failing = readLargeBody(Buffer.from(text), () => {
+      asked += 1;
+      throw ended;
+    });
+    expect(await failing.catch((error: unknown) => error)).to.equal(ended);
+    expect(asked).to.equal(1);
+  });
+
+  it('are parsed if more members than a thousand runs are unread', async () => {
+    const members = Array.from({ length: 3000 }, (_, n) => `"x${n}":${n},"task":${n}`);
+    const whole = `{"jsonrpc":"2.0","id":1,"result":{${members.join(',')}}}`;
+    const { unread, ...read } = await readLargeBody(Buffer.from(whole), active);
+    expect(unread).to.deep.equal([]);
+    expect(read.messages).to.deep.equal([JSON.parse(whole)]);
+  });
+
+  it('of a stream have no byte order mark', async () => {
+    const whole = '\ufeff{"jsonrpc":"2.0","id":1,"result":{}}';
+    const failing = readLargeEvent(whole, active);
+    expect(await failing.catch((error: unknown) => error)).to.be.instanceOf(SyntaxError);
+  });
+
+  it('and others are refused if they are nested too deeply', () => {
+    const nested = (depth: number) =>
+      Buffer.from(`{"jsonrpc":"2.0","id":1,"result":${'['.repeat(depth)}${']'.repeat(depth)}}`);
+    expect(readMessages(nested(999)).messages).to.have.length(1);
+    expect(() => readMessages(nested(1000))).to.throw('nested more than 1000 levels deep');
   });
 
   it('are read where a name is written with escapes', async () => {
     const whole = String.raw`{"jsonrpc":"2.0","id":1,"result":{"t\u0061sk":[1.0],"x":[1.0],"task":[2]}}`;
-    const { unread, ...read } = await readLargeMessages(Buffer.from(whole), 1);
+    const { unread, ...read } = await readLargeBody(Buffer.from(whole), active);
     expect(withUnread(writeMessages(read), unread).join('')).to.equal(
       '{"jsonrpc":"2.0","id":1,"result":{"task":[2],"x":[1.0]}}',
     );

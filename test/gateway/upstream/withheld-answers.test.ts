@@ -28,10 +28,14 @@ describe('A call that ends while its answer is filtered', () => {
   });
 
   const revoked = new Error('the connection was revoked');
+  let answered: unknown[];
+  beforeEach(() => {
+    answered = [];
+  });
   const common = {
     bindSession: (id: string) => id,
     localResponses: [],
-    onAnswer: () => undefined,
+    onAnswer: (message: object) => void answered.push(message),
     requestIds: [1],
     requireActive: () => lifetime.requireActive(),
   };
@@ -55,9 +59,16 @@ describe('A call that ends while its answer is filtered', () => {
     } as unknown as Response[2]);
     expect(await forwarding?.catch((error: unknown) => error)).to.equal(revoked);
     expect(written).to.deep.equal([]);
+    expect(answered).to.deep.equal([]);
   });
 
-  it('CNX-18 gets no result in a stream, and no later event', async () => {
+  const notice = { jsonrpc: '2.0', method: 'notifications/message', params: { n: 'secret' } };
+
+  it('CNX-18 gets an error in place of a result in a stream', () => isWithheld([ANSWER]));
+
+  it('CNX-18 gets an error in place of events in a stream', () => isWithheld([notice, ANSWER]));
+
+  async function isWithheld(messages: readonly object[]): Promise<void> {
     const end = new Promise<void>((resolve) => {
       const filter = async (message: object) => {
         lifetime.abort(revoked);
@@ -91,11 +102,11 @@ describe('A call that ends while its answer is filtered', () => {
       const headers = { 'content-type': 'text/event-stream' };
       const reader = openStream(ctx, headers, control, options as unknown as Stream[3]);
       lifetime.onAbort({ abort: (reason) => reader.fail(reason) });
-      const notice = { jsonrpc: '2.0', method: 'notifications/message', params: { n: 'secret' } };
-      const events = [notice, ANSWER].map((each) => `data: ${JSON.stringify(each)}\n\n`);
+      const events = messages.map((each) => `data: ${JSON.stringify(each)}\n\n`);
       reader.read(Buffer.from(events.join('')));
     });
     await end;
     expect(written.join('')).to.contain('over').and.not.contain('secret');
-  });
+    expect(answered).to.deep.equal([]);
+  }
 });
