@@ -1,3 +1,4 @@
+import cluster from 'node:cluster';
 import pino, { type Logger } from 'pino';
 
 /** Keeps name, message and stack. Other properties, which libraries add, may contain tokens or secrets (OWASP ASVS 16.2.5). */
@@ -18,7 +19,8 @@ function describeError(error: unknown): object {
 export function createLogger(level: string, destination?: pino.DestinationStream): Logger {
   const options = {
     level,
-    base: undefined,
+    // Workers write to one stream.
+    base: cluster.isWorker ? { pid: process.pid } : undefined,
     serializers: { err: describeError },
     timestamp: isoTime(),
   };
@@ -41,7 +43,9 @@ function isoTime(): () => string {
   };
 }
 
-const BUFFER_BYTES = 4096;
+const BUFFER_BYTES = 3072;
+/** What a pipe takes in one piece: lines of workers, which share one, are never inside each other, unless one of them is longer. */
+const MAX_WRITE_BYTES = 4096;
 const FLUSH_MS = 20;
 /** Lines that nobody has read. */
 const MAX_WAITING_BYTES = 16 * 1024 * 1024;
@@ -60,6 +64,7 @@ function standardError(onDropped: (lines: number) => void): pino.DestinationStre
     dest: 2,
     sync: false,
     minLength: BUFFER_BYTES,
+    maxWrite: MAX_WRITE_BYTES,
     maxLength: MAX_WAITING_BYTES,
     retryEAGAIN: () => triesAtExit === undefined || (triesAtExit -= 1) > 0,
   });
