@@ -45,8 +45,10 @@ function isOlder(version, required) {
 
 async function runProgram() {
   if (isServer && process.execve) restartIfNeeded();
-  // The signal asks a server to read its settings, which it has not read yet. Without a listener it would end the process.
-  if (process.argv.includes('start')) process.on('SIGHUP', () => undefined);
+  // These ask a server to read its settings, which it has not read yet, and to restart its workers, which it is about to start. Without a listener they
+  // would end the process.
+  if (process.argv.includes('start'))
+    for (const signal of ['SIGHUP', 'SIGUSR2']) process.on(signal, () => undefined);
   await import('./compile-cache.js');
   const isCheckout = existsSync(new URL('cli.ts', import.meta.url));
   await import(isCheckout ? './cli.ts' : '../dist/cli.js');

@@ -22,6 +22,10 @@ const LAST_LINES_MS = 1000;
 /** Until a signal is tried again that came while another process reloads. */
 const BUSY_MS = 500;
 
+/** A file that a worker reads when it starts can differ from that of the supervisor. */
+const NO_WORKERS =
+  'the settings have no workers any more: to go on with one process, as on SQLite, stop Gatehouse and start it again';
+
 const EXIT_FAILED = 1;
 const EXIT_INVALID_SETTINGS = 2;
 
@@ -37,6 +41,7 @@ export async function runServer(
     const settings = loadSettings(environment, { options });
     const { workers } = settings;
     if (workers !== undefined && !worker) return await supervise({ ...settings, workers });
+    if (workers === undefined && worker) throw new WorkersRemoved(NO_WORKERS);
     // A reload never reads another file in place of one that is gone.
     const local = localSettingsFile(environment, options);
     const again = local === undefined ? options : { ...options, config: local };
@@ -52,16 +57,25 @@ export async function runServer(
     const announce = async () => console.log(await running.startupMessage());
     const { stop, leave } = stopOnSignal(running, worker);
     reloadOnSignal(running);
+    process.on('SIGUSR2', () => running.logger.warn({ what: 'workers' }, NOTHING_TO_RESTART));
     if (!worker) return await announce();
     worker.ready({ announce: () => void announce(), stop, leave });
   } catch (error) {
     const isInvalidSetting =
-      error instanceof SettingsError || error instanceof ListenError || error instanceof ThemeError;
+      error instanceof SettingsError ||
+      error instanceof ListenError ||
+      error instanceof ThemeError ||
+      error instanceof WorkersRemoved;
     const isExplained = isInvalidSetting || error instanceof StoreNotOpened;
     console.error(isExplained ? error.message : error);
     process.exit(isInvalidSetting ? EXIT_INVALID_SETTINGS : EXIT_FAILED);
   }
 }
+
+class WorkersRemoved extends Error {}
+
+const NOTHING_TO_RESTART =
+  'SIGUSR2 restarts workers, and this process has none: to restart it, use its service manager';
 
 /** The supervisor loads nothing of the server. */
 async function supervise(settings: Settings & Required<Pick<Settings, 'workers'>>): Promise<never> {
@@ -139,7 +153,11 @@ function stopOnSignal(
   if (!worker) process.on('SIGINT', () => stopOrExit(0));
   process.on('SIGTERM', () => stopOrExit(running.settings().drain));
   return {
-    stop: (drain) => stop(drain ? running.settings().drain : 0),
+    stop(drain) {
+      const seconds = drain ? running.settings().drain : 0;
+      stop(seconds);
+      return seconds;
+    },
     leave: () => void end(running.leave()),
   };
 }

@@ -25,7 +25,7 @@ export function openWorkerMetrics(count: number): WorkerMetrics {
   new Gauge({ name: 'gatehouse_workers', help: 'Workers of the setting.', registers }).set(count);
   const deaths = new Counter({
     name: 'gatehouse_worker_deaths_total',
-    help: 'Workers that ended by themselves and were replaced.',
+    help: 'Workers that ended by themselves.',
     registers,
   });
   const reports = openMetricReports();

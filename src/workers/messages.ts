@@ -4,6 +4,8 @@ import type { MetricReport } from '../observability/metric-reports.ts';
 export type FromWorker =
   /** Its listeners accept requests. */
   | { type: 'ready' }
+  /** It was asked to stop, and accepts requests for so many seconds. */
+  | { type: 'stopping'; seconds: number }
   /** Asks for the metrics of all workers. */
   | { type: 'gather'; id: number }
   /** Its metrics: asked for, or (without `id`) the last ones. */

@@ -3,14 +3,13 @@ import cluster, { type Worker } from 'node:cluster';
 import { availableParallelism } from 'node:os';
 import type { Logger } from 'pino';
 import { openWorkerMetrics } from '../observability/worker-metrics.ts';
+import { answerHandovers } from './handovers.ts';
 import type { FromWorker, ToWorker } from './messages.ts';
 
 export type SupervisorOptions = {
   /** `auto`: one for each core that this process may use. */
   workers: number | 'auto';
   logger: Logger;
-  /** Seconds that a worker accepts requests after it was asked to stop. */
-  drain: number;
 };
 
 type Member = {
@@ -23,10 +22,12 @@ type Member = {
   exit: Promise<number>;
   /** Whether another one takes its place when it ends. */
   isNeeded: boolean;
+  /** Kills it if it does not stop in time. */
+  deadline?: NodeJS.Timeout;
 };
 
 const EXIT_FAILED = 1;
-/** Beside `drain`: for requests in progress and the store. */
+/** Beside the time in which it accepts requests: for those in progress and the store. */
 const STOP_MS = 20_000;
 /** A worker that ran for this long is replaced at once, whatever happened before. */
 const STABLE_MS = 60_000;
@@ -38,18 +39,20 @@ const MAX_PAUSE_MS = 30_000;
  * SIGTERM and Ctrl-C stop the workers, the second time at once. SIGHUP reloads the settings. SIGUSR2 restarts the workers one after the other.
  */
 export async function superviseWorkers(options: SupervisorOptions): Promise<number> {
-  const { logger, drain } = options;
+  const { logger } = options;
   const count = options.workers === 'auto' ? availableParallelism() : options.workers;
   cluster.setupPrimary({ serialization: 'advanced' });
   const members = new Set<Member>();
   const metrics = openWorkerMetrics(count);
   const allEnded = Promise.withResolvers<number>();
   let isStopping = false;
+  let exitCode = 0;
   let isReloadWanted = false;
   let failures = 0;
 
   const start = ({ isNeeded }: Pick<Member, 'isNeeded'>): Member => {
     const worker = cluster.fork();
+    answerHandovers(worker);
     const ready = Promise.withResolvers<boolean>();
     const exit = Promise.withResolvers<number>();
     const member: Member = {
@@ -65,13 +68,17 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
       if (!members.delete(member)) return;
       ready.resolve(false);
       exit.resolve(code);
+      clearTimeout(member.deadline);
       metrics.ended(worker.id);
-      if (isStopping && members.size === 0) allEnded.resolve(0);
-      if (member.isNeeded && !isStopping) replace(member, how);
+      if (isStopping && members.size === 0) allEnded.resolve(exitCode);
+      if (isStopping) return;
+      if (member.isNeeded) replace(member, how);
+      else if (member.isReady && code !== 0) noteLoss(member, how);
     };
     worker.on('message', (message: FromWorker) => {
       if (message.type === 'report') metrics.reported(worker.id, message);
       if (message.type === 'gather') void gather(worker, message.id);
+      if (message.type === 'stopping') killAfter(member, message.seconds);
       if (message.type !== 'ready') return;
       member.isReady = true;
       ready.resolve(true);
@@ -93,6 +100,15 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
     setTimeout(() => isStopping || start({ isNeeded: true }), pause);
   };
 
+  /** Of a worker that had left, with the requests that it still had. */
+  const noteLoss = ({ worker }: Member, how: object) => {
+    metrics.died();
+    logger.error(
+      { what: 'workers', pid: worker.process.pid, ...how },
+      'a worker that another one had replaced ended before its last requests',
+    );
+  };
+
   const ready = () => [...members].filter(({ isReady }) => isReady);
   const gather = async (asking: Worker, id: number) => {
     const workers = ready().map(({ worker }) => worker);
@@ -100,18 +116,32 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
     tell(asking, { type: 'gathered', id, text: await metrics.gather(workers, ask) });
   };
 
+  const killAfter = (member: Member, seconds: number) => {
+    const { pid } = member.worker.process;
+    clearTimeout(member.deadline);
+    member.deadline = setTimeout(
+      () => {
+        exitCode = EXIT_FAILED;
+        logger.error({ what: 'workers', pid }, 'a worker did not stop in time, and is killed');
+        member.worker.process.kill('SIGKILL');
+      },
+      seconds * 1000 + STOP_MS,
+    );
+  };
+
   const stop = (wantsDrain: boolean) => {
-    const killAll = () => members.forEach(({ worker }) => worker.process.kill('SIGKILL'));
     if (isStopping) {
-      killAll();
+      for (const { worker } of members) worker.process.kill('SIGKILL');
       allEnded.resolve(EXIT_FAILED);
       return;
     }
     isStopping = true;
-    setTimeout(killAll, (wantsDrain ? drain * 1000 : 0) + STOP_MS).unref();
-    for (const { worker, isReady } of members)
-      if (isReady) tell(worker, { type: 'stop', drain: wantsDrain });
-      else worker.process.kill('SIGKILL');
+    for (const member of members)
+      if (member.isReady) {
+        // Until it answers how long it takes.
+        killAfter(member, 0);
+        tell(member.worker, { type: 'stop', drain: wantsDrain });
+      } else member.worker.process.kill('SIGKILL');
     if (members.size === 0) allEnded.resolve(0);
   };
 

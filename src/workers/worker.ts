@@ -8,8 +8,8 @@ import type { FromWorker, ToWorker } from './messages.ts';
 export type WorkerDuties = {
   /** Prints the addresses. */
   announce: () => void;
-  /** Ends the process. */
-  stop: (drain: boolean) => void;
+  /** Ends the process. Returns the seconds in which it still accepts requests. */
+  stop: (drain: boolean) => number;
   /** Ends the process when no connection is left. */
   leave: () => void;
 };
@@ -38,7 +38,8 @@ export function openWorker(): Worker | undefined {
     if (message.type === 'gathered') waiting.get(message.id)?.(message.text);
     if (message.type === 'announce') duties?.announce();
     if (message.type === 'leave') duties?.leave();
-    if (message.type === 'stop') duties?.stop(message.drain);
+    if (message.type === 'stop' && duties)
+      void send({ type: 'stopping', seconds: duties.stop(message.drain) });
   });
   // Ctrl-C reaches every process of a terminal. The supervisor says what follows.
   process.on('SIGINT', () => undefined);

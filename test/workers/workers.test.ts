@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { Agent, createServer, request } from 'node:http';
+import { Agent, createServer, get, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -146,6 +146,24 @@ describe('Workers', () => {
       async () => (await metric('gatehouse_tokens_total')) === counted,
     );
     expect(supervisor().output()).to.include('a worker ended by itself').and.include('SIGKILL');
+  });
+
+  it('that die leave no connection waiting that they did not take', async () => {
+    const [hanging = 0] = workers();
+    process.kill(hanging, 'SIGSTOP');
+    // Each worker gets one at a time, and the stopped one does not take it.
+    const outcomes: string[] = [];
+    const asked = Array.from({ length: 2 * WORKERS }, async () => {
+      const sent = get({ agent: false, port: supervisor().ports.AUTH, path: '/livez' });
+      const [response] = await once(sent, 'response').catch(() => []);
+      response?.resume();
+      outcomes.push(response ? 'answered' : 'ended');
+    });
+    await until('the others to be answered', () => outcomes.length === asked.length - 1);
+    process.kill(hanging, 'SIGKILL');
+    await Promise.all(asked);
+    expect(outcomes).to.deep.equal(['answered', 'answered', 'answered', 'ended']);
+    await until('another worker', () => workers().length === WORKERS);
   });
 
   it('are restarted one after the other by SIGUSR2, without a failed request, and a call in progress ends', async () => {
