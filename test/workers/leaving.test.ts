@@ -9,7 +9,7 @@ import { changeSettings } from '../support/settings-file.ts';
 import { until } from '../support/until.ts';
 
 /** Longer than what the supervisor gives them beside it. */
-const DRAIN_SECONDS = 22;
+const DRAIN_SECONDS = 23;
 
 describe('The drain of workers', () => {
   const system = useProcesses(async () => ({
@@ -22,7 +22,9 @@ describe('The drain of workers', () => {
     changeSettings(system(), { drain: `${DRAIN_SECONDS}s` });
     await reloadSettings(system());
     const [supervisor] = system().running();
+    const asked = performance.now();
     expect(await supervisor?.stop(), supervisor?.output()).to.equal(0);
+    expect(performance.now() - asked).to.be.at.least(DRAIN_SECONDS * 1000);
   });
 });
 
