@@ -22,9 +22,15 @@ const LAST_LINES_MS = 1000;
 /** Until a signal is tried again that came while another process reloads. */
 const BUSY_MS = 500;
 
+const NOTHING_TO_RESTART =
+  'SIGUSR2 restarts workers, and this process has none: to restart it, use its service manager';
 /** A file that a worker reads when it starts can differ from that of the supervisor. */
-const NO_WORKERS =
-  'the settings have no workers any more: to go on with one process, as on SQLite, stop Gatehouse and start it again';
+const NO_WORKERS = {
+  setting: 'workers',
+  given: 'nothing',
+  expected:
+    'a number or auto, because workers run: to go on with one process, as on SQLite, stop Gatehouse and start it again',
+};
 
 const EXIT_FAILED = 1;
 const EXIT_INVALID_SETTINGS = 2;
@@ -41,7 +47,7 @@ export async function runServer(
     const settings = loadSettings(environment, { options });
     const { workers } = settings;
     if (workers !== undefined && !worker) return await supervise({ ...settings, workers });
-    if (workers === undefined && worker) throw new WorkersRemoved(NO_WORKERS);
+    if (workers === undefined && worker) throw new SettingsError([NO_WORKERS]);
     // A reload never reads another file in place of one that is gone.
     const local = localSettingsFile(environment, options);
     const again = local === undefined ? options : { ...options, config: local };
@@ -62,20 +68,12 @@ export async function runServer(
     worker.ready({ announce: () => void announce(), stop, leave });
   } catch (error) {
     const isInvalidSetting =
-      error instanceof SettingsError ||
-      error instanceof ListenError ||
-      error instanceof ThemeError ||
-      error instanceof WorkersRemoved;
+      error instanceof SettingsError || error instanceof ListenError || error instanceof ThemeError;
     const isExplained = isInvalidSetting || error instanceof StoreNotOpened;
     console.error(isExplained ? error.message : error);
     process.exit(isInvalidSetting ? EXIT_INVALID_SETTINGS : EXIT_FAILED);
   }
 }
-
-class WorkersRemoved extends Error {}
-
-const NOTHING_TO_RESTART =
-  'SIGUSR2 restarts workers, and this process has none: to restart it, use its service manager';
 
 /** The supervisor loads nothing of the server. */
 async function supervise(settings: Settings & Required<Pick<Settings, 'workers'>>): Promise<never> {

@@ -44,7 +44,7 @@ describe('Workers that leave', () => {
       process.kill(supervisor?.pid ?? 0, 'SIGUSR2');
       const says = (text: string) => supervisor?.output().includes(text) === true;
       await until('the refusal', () => says('a new worker did not start'));
-      expect(says('the settings have no workers any more')).to.equal(true);
+      expect(says('workers: given nothing')).to.equal(true);
       expect(childrenOf(supervisor?.pid ?? 0)).to.deep.equal(before);
     } finally {
       undo();
@@ -56,7 +56,7 @@ describe('Workers that leave', () => {
     const leaving = childrenOf(supervisor?.pid ?? 0);
     // Idle connections keep them.
     const agent = new Agent({ keepAlive: true });
-    const options = { agent, port: supervisor?.ports.AUTH, path: '/livez' };
+    const options = { agent, port: supervisor?.ports.AUTH, path: '/jwks' };
     const asked = Array.from({ length: 4 }, async () => {
       const [response] = await once(get(options), 'response');
       await once(response.resume(), 'end');
@@ -64,6 +64,9 @@ describe('Workers that leave', () => {
     await Promise.all(asked);
     process.kill(supervisor?.pid ?? 0, 'SIGUSR2');
     const says = (text: string) => supervisor?.output().includes(text) === true;
+    await until('the lines of a worker to name it', () =>
+      leaving.some((pid) => says(`"pid":${pid},"host":`)),
+    );
     await until('the restart', () => says('the workers were restarted'));
     const [one = 0] = leaving;
     process.kill(one, 'SIGKILL');
