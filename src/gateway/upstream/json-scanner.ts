@@ -25,6 +25,8 @@ export type ReadMembers = Readonly<Record<string, ReadonlySet<string>>>;
 export type ScanOptions = {
   max: JsonSize;
   read: ReadMembers;
+  /** Of ranges. One more is kept, which says that there are too many. */
+  maxUnread: number;
 };
 
 /** A name in ASCII that is written with escapes has at most so many times its length. */
@@ -194,7 +196,8 @@ export class JsonScanner {
 
   #endUnread(): void {
     const start = this.#unreadStart;
-    if (start >= 0) this.unread.push({ start, end: this.#end });
+    if (start >= 0 && this.unread.length <= this.#options.maxUnread)
+      this.unread.push({ start, end: this.#end });
     this.#unreadStart = -1;
   }
 }

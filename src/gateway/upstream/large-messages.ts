@@ -8,7 +8,7 @@ import { MAX_JSON, parseMessages, type ReadMessages, requireSimple } from './mes
 
 /** Bytes. The parser of the runtime reads smaller messages as fast. */
 export const LARGE_MESSAGE = 16 * 1024;
-/** Of runs of members that nobody reads. Each takes longer than to parse a small one. */
+/** Of runs of members that nobody reads. With more of them, all is parsed: each takes longer than to parse a small one. */
 const MAX_UNREAD = 1000;
 /** Or characters: a few milliseconds of work. */
 const BYTES_PER_TURN = 512 * 1024;
@@ -42,7 +42,11 @@ export async function readLargeEvent(
 }
 
 async function readLarge(bytes: Buffer, requireActive: RequireActive): Promise<LargeMessages> {
-  const scanner = new JsonScanner(bytes, { max: MAX_JSON, read: READ_MEMBERS });
+  const scanner = new JsonScanner(bytes, {
+    max: MAX_JSON,
+    read: READ_MEMBERS,
+    maxUnread: MAX_UNREAD,
+  });
   do await turnFor(bytes.length, requireActive);
   while (scanner.read(BYTES_PER_TURN));
   requireSimple(scanner.size);

@@ -17,7 +17,7 @@ const READ = { result: new Set(['task', 'id']), params: new Set(['a']) };
 
 /** Reads `steps` bytes at a time. Returns undefined if it is not JSON. */
 function scan(bytes: Buffer, steps: readonly number[] = [bytes.length]) {
-  const scanner = new JsonScanner(bytes, { max: MAX, read: READ });
+  const scanner = new JsonScanner(bytes, { max: MAX, read: READ, maxUnread: 100 });
   try {
     for (let n = 0; scanner.read(steps[n % steps.length] ?? 1); n += 1);
   } catch (error) {
@@ -120,6 +120,11 @@ describe('The scanner of large messages', () => {
         const whole = `"${plain.slice(0, at)}${special}${plain.slice(at)}"`;
         expect(scan(Buffer.from(whole)), JSON.stringify(whole)).to.equal(undefined);
       }
+  });
+
+  it('keeps one range more than the maximum', () => {
+    const members = Array.from({ length: 300 }, (_, n) => `"x${n}":1,"task":2`);
+    expect(scan(Buffer.from(`{"result":{${members.join(',')}}}`))?.unread).to.have.length(101);
   });
 
   it('reads no further than the maximum of levels and values', () => {
@@ -254,7 +259,7 @@ describe('Large messages of an MCP server', () => {
     expect(asked).to.equal(1);
   });
 
-  it('are parsed if more members than a thousand runs are unread', async () => {
+  it('with more than a thousand runs of unread members are parsed', async () => {
     const members = Array.from({ length: 3000 }, (_, n) => `"x${n}":${n},"task":${n}`);
     const whole = `{"jsonrpc":"2.0","id":1,"result":{${members.join(',')}}}`;
     const { unread, ...read } = await readLargeBody(Buffer.from(whole), active);
